@@ -1,0 +1,113 @@
+"""One model server: what discovery says of it and what its last scrape said."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+ROLE_LABEL = "llm-d.ai/role"
+"""Pod label that names the stages an endpoint serves (llm-d)."""
+
+
+class Role(enum.StrEnum):
+    """Values of the role label. ``both`` is an older name of ``prefill-decode``."""
+
+    ENCODE = "encode"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    PREFILL_DECODE = "prefill-decode"
+    BOTH = "both"
+    ENCODE_PREFILL = "encode-prefill"
+    ENCODE_PREFILL_DECODE = "encode-prefill-decode"
+
+
+class KvEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one rank of an engine publishes its KV events.
+
+    Attributes:
+        endpoint: ZMQ address of its PUB socket, ``tcp://host:port``.
+        replay: ZMQ address of its replay socket, if it has one.
+        rank: Data-parallel rank whose cache the events describe.
+    """
+
+    endpoint: str
+    replay: str | None = None
+    rank: int = 0
+
+
+class EngineMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one scrape. A figure the engine does not publish is None, never 0.
+
+    Attributes:
+        waiting: Requests queued in the engine, summed over its ranks.
+        running: Requests being computed, summed over its ranks.
+        kv_usage: Share of KV cache held by running requests, 0 to 1, averaged over its ranks.
+        block_size: Tokens per KV block.
+        gpu_blocks: KV blocks of the engine (of one rank).
+        process_start: Unix time at which the engine's process started; a change means a restart.
+        asleep: The engine sleeps: its cache is gone.
+        prefix_queries: Prompt tokens looked up in the prefix cache since the start.
+        prefix_hits: Those found there.
+        scraped_at: Unix time of the scrape.
+    """
+
+    waiting: int | None = None
+    running: int | None = None
+    kv_usage: float | None = None
+    block_size: int | None = None
+    gpu_blocks: int | None = None
+    process_start: float | None = None
+    asleep: bool = False
+    prefix_queries: float | None = None
+    prefix_hits: float | None = None
+    scraped_at: float = 0.0
+
+
+class ServedModels(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``GET /v1/models`` says.
+
+    Attributes:
+        names: Names of the base model, as served; the first is the main one.
+        root: Path or repository the base model was loaded from; it is a name of it, too.
+        adapters: LoRA adapter name -> the base model name it belongs to.
+    """
+
+    names: tuple[str, ...] = ()
+    root: str | None = None
+    adapters: Mapping[str, str] = {}
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A model server that requests can be sent to.
+
+    Attributes:
+        name: Name discovery gives it, unique with `namespace`.
+        namespace: Kubernetes namespace, ``default`` elsewhere.
+        host: As discovery names it: an IP address or a hostname.
+        address: ``ip:port`` that Envoy dials; an IPv6 address stands in brackets. The identity of the
+            endpoint everywhere in the router.
+        labels: Labels, as on a pod.
+        rank: Data-parallel rank, when this endpoint is one rank of several.
+        kv_events: Where its KV events come from, if discovery says.
+        metrics: The last good scrape; None before the first.
+        models: What it serves; None until it has said.
+        alive: False after three failed scrapes in a row of an endpoint that was scraped before.
+    """
+
+    name: str
+    address: str
+    host: str = ""
+    namespace: str = "default"
+    labels: Mapping[str, str] = {}
+    rank: int = 0
+    kv_events: tuple[KvEvents, ...] = ()
+    metrics: EngineMetrics | None = None
+    models: ServedModels | None = None
+    alive: bool = True
+
+    @property
+    def role(self) -> str | None:
+        """The role label's value; None where there is none."""
+        return self.labels.get(ROLE_LABEL)
