@@ -50,6 +50,10 @@ class EngineMetrics(msgspec.Struct, frozen=True, kw_only=True):
         asleep: The engine sleeps: its cache is gone.
         prefix_queries: Prompt tokens looked up in the prefix cache since the start.
         prefix_hits: Those found there.
+        running_adapters: LoRA adapters of the requests being computed.
+        waiting_adapters: LoRA adapters of the requests queued.
+        max_adapters: LoRA adapters the engine can hold at once.
+        ignored_lines: Lines of needed families that could not be read.
         scraped_at: Unix time of the scrape.
     """
 
@@ -62,6 +66,10 @@ class EngineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     asleep: bool = False
     prefix_queries: float | None = None
     prefix_hits: float | None = None
+    running_adapters: tuple[str, ...] = ()
+    waiting_adapters: tuple[str, ...] = ()
+    max_adapters: int | None = None
+    ignored_lines: int = 0
     scraped_at: float = 0.0
 
 
@@ -86,8 +94,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         name: Name discovery gives it, unique with `namespace`.
         namespace: Kubernetes namespace, ``default`` elsewhere.
         host: As discovery names it: an IP address or a hostname.
-        address: ``ip:port`` that Envoy dials; an IPv6 address stands in brackets. The identity of the
-            endpoint everywhere in the router.
+        address: ``ip:port`` that Envoy dials; an IPv6 address stands in brackets. The identity of
+            the endpoint everywhere in the router.
         labels: Labels, as on a pod.
         rank: Data-parallel rank, when this endpoint is one rank of several.
         kv_events: Where its KV events come from, if discovery says.

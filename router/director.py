@@ -1,0 +1,182 @@
+"""The life of one request, in order. Read this file first.
+
+    route      parse ► candidates ► facts ► decision ► leases        (headers and body are here)
+    responded  the engine's response headers came
+    chunk      a piece of its body, where it is read
+    ended      the exchange is over, whatever the reason: leases are given back
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from router.errors import RouterError, ShuttingDown
+from router.extproc import headers as names
+from router.pool.endpoint import Endpoint
+from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.types import Lease, Producer
+from router.request.parse import parse
+from router.request.types import Request
+from router.request.usage import UsageReader
+from router.scheduling.types import Decision, Profile, ProfileHandler
+from router.telemetry.decisions import Record
+
+
+class Candidates(Protocol):
+    """Where endpoints are read."""
+
+    def candidates(self) -> Sequence[Endpoint]:
+        """The endpoints a request may go to now."""
+        ...
+
+
+class Observer(Protocol):
+    """Is told of each request, without awaiting."""
+
+    def routed(self, record: Record) -> None:
+        """It has its endpoint."""
+        ...
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        """It was refused."""
+        ...
+
+    def ended(self, record: Record) -> None:
+        """Its exchange is over."""
+        ...
+
+
+class Routed:
+    """A request on its way: what Envoy is told, and what must be given back at its end."""
+
+    def __init__(
+        self,
+        record: Record,
+        destination: str,
+        headers: Mapping[str, str],
+        leases: Sequence[Lease],
+        sampled: bool,
+    ) -> None:
+        self.record = record
+        self.destination = destination
+        self.headers = headers
+        self.leases = leases
+        self.sampled = sampled
+        self.usage: UsageReader | None = None
+
+
+class Director:
+    """Decides; holds no request itself."""
+
+    def __init__(
+        self,
+        *,
+        profiles: Mapping[str, Profile],
+        handler: ProfileHandler,
+        pool: Candidates,
+        producers: Sequence[Producer],
+        observer: Observer,
+        rng: random.Random,
+        clock: Callable[[], float],
+        usage_sample: int = 50,
+        allow_kv_transfer_params: bool = False,
+    ) -> None:
+        """`clock` gives Unix time; of `usage_sample` requests one has its usage read (0: none)."""
+        self._profiles = profiles
+        self._handler = handler
+        self._pool = pool
+        self._producers = producers
+        self._observer = observer
+        self._rng = rng
+        self._clock = clock
+        self._usage_sample = usage_sample
+        self._allow_kv_transfer_params = allow_kv_transfer_params
+        self.draining = False
+
+    async def route(self, headers: Mapping[str, str], body: bytes | None) -> Routed:
+        """Decide where a request goes. Raises RouterError."""
+        arrived = self._clock()
+        given = headers.get(names.REQUEST_ID, "")
+        request_id = given or uuid.uuid4().hex
+        record = Record(request_id=request_id, at=arrived, kind="other", model="")
+        try:
+            request = self._parse(headers, body, request_id)
+            record.kind, record.model = request.kind, request.model
+            facts, decision = await self._decide(request)
+        except RouterError as error:
+            record.refused = str(error)
+            self._observer.refused(record, error)
+            raise
+        leases = self._lease(request, facts, decision)
+        _describe(record, facts, decision)
+        record.took_ms = (self._clock() - arrived) * 1e3
+        self._observer.routed(record)
+        added = {} if given else {names.REQUEST_ID: request_id}
+        return Routed(record, decision.endpoint.address, added, leases, self._sampled())
+
+    def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
+        """The response headers came. Returns whether its body should be read."""
+        routed.record.status = status
+        for lease in routed.leases:
+            lease.responded(status)
+        if routed.sampled and status < 400:
+            routed.usage = UsageReader(headers.get("content-type", ""))
+        return routed.usage is not None
+
+    def chunk(self, routed: Routed, data: bytes, *, end: bool) -> None:
+        """A piece of the response body came."""
+        if routed.usage is not None:
+            routed.usage.feed(data, end=end)
+
+    def ended(self, routed: Routed) -> None:
+        """The exchange is over. Must be called exactly once for each Routed."""
+        for lease in routed.leases:
+            lease.ended()
+        record = routed.record
+        record.usage = routed.usage.usage if routed.usage else None
+        record.duration_ms = (self._clock() - record.at) * 1e3
+        record.completed = record.status is not None
+        self._observer.ended(record)
+
+    def _parse(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Request:
+        if self.draining:
+            raise ShuttingDown("the router is shutting down")
+        allowed = self._allow_kv_transfer_params
+        return parse(headers, body, request_id, allow_kv_transfer_params=allowed)
+
+    async def _decide(self, request: Request) -> tuple[Facts, Decision]:
+        facts = Facts()
+        for producer in self._producers:
+            await producer.produce(request, self._pool.candidates(), facts)
+        # Read again: producing may have waited, and endpoints come and go meanwhile.
+        endpoints = self._pool.candidates()
+        decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
+        return facts, decision
+
+    def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
+        told = (producer.decided(request, facts, decision) for producer in self._producers)
+        return [lease for lease in told if lease is not None]
+
+    def _sampled(self) -> bool:
+        return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+
+
+def _describe(record: Record, facts: Facts, decision: Decision) -> None:
+    record.endpoint = decision.endpoint.address
+    record.totals, record.scores = decision.totals, decision.scores
+    record.dropped = decision.dropped
+    tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
+    if tokens is None:
+        return
+    record.prompt_tokens = tokens.count
+    if match is None:
+        return
+    record.prefix = match.held
+    held = match.held.get(decision.endpoint.address)
+    blocks = held.speculative if held else 0
+    # An engine computes at least the last token again.
+    reusable = min(blocks, max(tokens.count - 1, 0) // match.block_size)
+    record.predicted_cached_tokens = reusable * match.block_size

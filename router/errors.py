@@ -1,0 +1,62 @@
+"""Every way a request can fail, and what Envoy tells the client.
+
+    RouterError               status   x-llm-d-request-dropped-reason
+    ├── BadRequest            400      -
+    ├── BodyTooLarge          413      -
+    ├── NoEndpoints           503      rejected-no-endpoints
+    ├── Saturated             429      rejected-saturated
+    └── ShuttingDown          503      rejected-shutting-down
+
+The core raises; only router.extproc.reply turns an error into a response. What degrades instead of
+failing (no tokens, no events) is no error: see router.producers.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RouterError(Exception):
+    """Base of what this package raises on purpose; its text is shown to the client."""
+
+    status: ClassVar[int] = 500
+    kind: ClassVar[str] = "InternalServerError"
+    dropped_reason: ClassVar[str | None] = None
+
+
+class BadRequest(RouterError):
+    """The body is not what its path promises."""
+
+    status = 400
+    kind = "BadRequestError"
+
+
+class BodyTooLarge(RouterError):
+    """The body exceeds the configured cap."""
+
+    status = 413
+    kind = "RequestEntityTooLarge"
+
+
+class NoEndpoints(RouterError):
+    """The pool is empty, or role and label filters leave nobody."""
+
+    status = 503
+    kind = "ServiceUnavailable"
+    dropped_reason = "rejected-no-endpoints"
+
+
+class Saturated(RouterError):
+    """Load filters removed every candidate of a pool that has some."""
+
+    status = 429
+    kind = "TooManyRequests"
+    dropped_reason = "rejected-saturated"
+
+
+class ShuttingDown(RouterError):
+    """The router drains and takes no new request."""
+
+    status = 503
+    kind = "ServiceUnavailable"
+    dropped_reason = "rejected-shutting-down"

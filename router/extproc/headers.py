@@ -1,0 +1,60 @@
+"""Header names of the endpoint picker protocol, and which of them never pass the router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.extproc.pb.ext_proc_pb2 import HeaderMap
+
+DESTINATION = "x-gateway-destination-endpoint"
+"""Where Envoy sends the request; header and metadata key (endpoint picker protocol, proposal 004)."""
+
+METADATA_NAMESPACE = "envoy.lb"
+"""Dynamic metadata namespace that holds `DESTINATION` a second time."""
+
+PREFILLER = "x-prefiller-host-port"
+REQUEST_ID = "x-request-id"
+DROPPED_REASON = "x-llm-d-request-dropped-reason"
+
+ROUTING = (
+    DESTINATION,
+    PREFILLER,
+    "x-encoder-hosts-ports",
+    "x-data-parallel-host-port",
+    "x-kv-cache-source-host-port",
+    DROPPED_REASON,
+)
+"""Headers that steer the data plane. Only the router may set them: a client that could would make
+Envoy or a decode sidecar connect to an address of the client's choosing."""
+
+CONTROL = (
+    "x-llm-d-inference-objective",
+    "x-gateway-inference-objective",
+    "x-llm-d-inference-fairness-id",
+    "x-gateway-inference-fairness-id",
+    "x-llm-d-model-name-rewrite",
+    "x-gateway-model-name-rewrite",
+    "x-llm-d-slo-ttft-ms",
+    "x-slo-ttft-ms",
+    "x-llm-d-slo-tpot-ms",
+    "x-slo-tpot-ms",
+    "x-llm-d-video-fps",
+    "x-llm-d-video-duration-seconds",
+    "x-llm-d-video-resolution",
+    "epp-profile",
+    "test-epp-endpoint-selection",
+)
+"""Headers meant for the router: read here, then removed (names and aliases of llm-d)."""
+
+REMOVED = ROUTING + CONTROL
+
+
+def flatten(headers: HeaderMap) -> Mapping[str, str]:
+    """Lower-case name -> value; of a repeated name the last one counts.
+
+    Envoy fills `raw_value`; other data planes may fill `value`. Header bytes are Latin-1 on the wire.
+    """
+    return {
+        header.key.lower(): header.raw_value.decode("latin-1") or header.value
+        for header in headers.headers
+    }

@@ -1,0 +1,124 @@
+"""The gRPC service Envoy calls: each message in, each reply out. IO.
+
+A stream lives as long as its HTTP exchange, so its end is the request's end, normal or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+import grpc
+import structlog
+
+from router.director import Director, Routed
+from router.errors import RouterError
+from router.extproc import reply
+from router.extproc.exchange import (
+    Exchange,
+    Phase,
+    Proceed,
+    RequestReady,
+    ResponseChunk,
+    ResponseStarted,
+)
+from router.extproc.pb import ext_proc_pb2 as pb
+from router.extproc.pb.ext_proc_pb2_grpc import ExternalProcessorServicer
+
+log = structlog.get_logger()
+
+SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
+"""Name under which health checks ask for it."""
+
+
+class StreamStats:
+    """What the service has seen.
+
+    Attributes:
+        open: Streams open now.
+        total: Streams since the start.
+        failed: Streams ended by a fault of the router.
+    """
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.total = 0
+        self.failed = 0
+
+
+class ExternalProcessor(ExternalProcessorServicer):
+    """One call of `Process` is one HTTP exchange."""
+
+    def __init__(self, director: Director, max_body_bytes: int) -> None:
+        self._director = director
+        self._max_body_bytes = max_body_bytes
+        self.stats = StreamStats()
+
+    async def Process(  # noqa: N802 - the name is Envoy's
+        self,
+        request_iterator: AsyncIterator[pb.ProcessingRequest],
+        context: grpc.aio.ServicerContext[pb.ProcessingRequest, pb.ProcessingResponse],
+    ) -> None:
+        self.stats.open += 1
+        self.stats.total += 1
+        stream = _Stream(self._director, Exchange(self._max_body_bytes))
+        try:
+            async for message in request_iterator:
+                for answer in await stream.answer(message):
+                    await context.write(answer)
+        except RouterError as error:
+            await context.write(reply.refused(error))
+        except Exception:
+            # The outermost edge: one exchange fails, the others and the process go on.
+            self.stats.failed += 1
+            log.exception("extproc.failed")
+            await context.write(reply.refused(RouterError("internal error of the router")))
+        finally:
+            # No await here: a cancelled stream must still give back what its request holds.
+            self.stats.open -= 1
+            stream.close()
+
+
+class _Stream:
+    """One exchange and the request it became."""
+
+    def __init__(self, director: Director, exchange: Exchange) -> None:
+        self._director = director
+        self._exchange = exchange
+        self._routed: Routed | None = None
+
+    async def answer(self, message: pb.ProcessingRequest) -> Iterable[pb.ProcessingResponse]:
+        """What Envoy is told after `message`. Raises RouterError."""
+        match self._exchange.receive(message):
+            case RequestReady() as ready:
+                routed = await self._director.route(ready.headers, ready.body)
+                self._routed = routed
+                return reply.routed(ready, routed.destination, routed.headers)
+            case ResponseStarted() as started:
+                return (self._started(started),)
+            case ResponseChunk() as chunk:
+                return self._chunk(chunk)
+            case Proceed(phase):
+                return (reply.proceed(phase),)
+            case None:
+                return ()
+
+    def close(self) -> None:
+        """The stream is over."""
+        if self._routed is not None:
+            self._director.ended(self._routed)
+            self._routed = None
+
+    def _started(self, started: ResponseStarted) -> pb.ProcessingResponse:
+        wanted = self._routed is not None and self._director.responded(
+            self._routed, started.status, started.headers
+        )
+        if wanted and started.streamable and not started.end:
+            return reply.proceed_with_body()
+        return reply.proceed(Phase.RESPONSE_HEADERS)
+
+    def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:
+        if self._routed is not None:
+            self._director.chunk(self._routed, chunk.data, end=chunk.end)
+        if chunk.echo:
+            return reply.echoed(chunk.data, end=chunk.end)
+        return (reply.proceed(Phase.RESPONSE_BODY),)

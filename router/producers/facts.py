@@ -1,0 +1,85 @@
+"""What is known at the moment of a decision, looked up by type.
+
+A producer states facts, a filter or scorer asks for them: `facts.get(PrefixMatch, name)`. `name` is the
+producer's instance name; empty means the first producer that stated such a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+import msgspec
+
+_F = TypeVar("_F")
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The prompt as the engine will see it.
+
+    Attributes:
+        ids: Little-endian u32 each.
+    """
+
+    ids: bytes
+
+    @property
+    def count(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.ids) // 4
+
+
+class HeldPrefix(msgspec.Struct, frozen=True):
+    """How much of the prompt one endpoint holds.
+
+    Attributes:
+        blocks: Leading blocks confirmed by the engine's events, without a gap.
+        tiers: Those per tier, each block in its best one; they sum to `blocks`.
+        speculative: Leading blocks when guesses count too; at least `blocks`.
+        weighted: Leading blocks weighted by tier; guesses weigh 1.
+    """
+
+    blocks: int
+    tiers: Mapping[str, int]
+    speculative: int
+    weighted: float
+
+
+class PrefixMatch(msgspec.Struct, frozen=True):
+    """Who holds the prompt's prefix.
+
+    Attributes:
+        total_blocks: Full blocks of the prompt.
+        block_size: Tokens per block.
+        held: Endpoint address -> what it holds; absent means nothing.
+    """
+
+    total_blocks: int
+    block_size: int
+    held: Mapping[str, HeldPrefix]
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    """Requests this router has sent and whose responses have not ended.
+
+    Attributes:
+        requests: Endpoint address -> count; absent means none.
+    """
+
+    requests: Mapping[str, int]
+
+
+class Facts:
+    """The facts of one request."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[type, str], object] = {}
+
+    def put(self, fact: object, producer: str = "") -> None:
+        """State a fact in a producer's name."""
+        self._facts[type(fact), producer] = fact
+        self._facts.setdefault((type(fact), ""), fact)
+
+    def get(self, kind: type[_F], producer: str = "") -> _F | None:
+        """The fact of that type, or None where nobody could state it."""
+        return cast(_F | None, self._facts.get((kind, producer)))

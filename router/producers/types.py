@@ -1,0 +1,40 @@
+"""What a producer promises: facts before the decision, and a memory of what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from router.pool.endpoint import Endpoint
+from router.producers.facts import Facts
+from router.request.types import Request
+from router.scheduling.types import Decision
+
+
+class Lease(Protocol):
+    """What a producer keeps for one request in flight.
+
+    Both methods are called without awaiting; `ended` exactly once, whatever happens.
+    """
+
+    def responded(self, status: int) -> None:
+        """The engine's response headers came."""
+        ...
+
+    def ended(self) -> None:
+        """The exchange is over: answered, failed or abandoned."""
+        ...
+
+
+class Producer(Protocol):
+    """States facts about a request."""
+
+    async def produce(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> None:
+        """Put facts. What cannot be known is left out and counted; never raises for that."""
+        ...
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
+        """The request goes to `decision.endpoint`. Called without awaiting after the pick."""
+        ...

@@ -1,0 +1,58 @@
+"""schedule(): one profile's decision, as a function of values. Same arguments, same decision."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from router.errors import NoEndpoints, Saturated
+from router.pool.endpoint import Endpoint
+from router.producers.facts import Facts
+from router.request.types import Request
+from router.scheduling.types import Decision, Dropped, NamedFilter, Profile
+
+
+def schedule(
+    profile: Profile,
+    request: Request,
+    endpoints: Sequence[Endpoint],
+    facts: Facts,
+    rng: random.Random,
+) -> Decision:
+    """Filter, score, pick.
+
+    A total is the sum of weight x score and is not divided by the weights, as in llm-d.
+    Raises NoEndpoints for an empty pool or where a role or label filter leaves nobody, Saturated
+    where a load filter does.
+    """
+    if not endpoints:
+        raise NoEndpoints("no endpoint is available")
+    dropped = []
+    for named in profile.filters:
+        kept = _kept(named, request, endpoints, facts)
+        if len(kept) < len(endpoints):
+            stayed = {endpoint.address for endpoint in kept}
+            gone = (e.address for e in endpoints if e.address not in stayed)
+            dropped.append(Dropped(named.name, tuple(gone)))
+        endpoints = kept
+    totals = [0.0] * len(endpoints)
+    scores: dict[str, Mapping[str, float]] = {}
+    addresses = [endpoint.address for endpoint in endpoints]
+    for scorer in profile.scorers:
+        rated = [min(max(s, 0.0), 1.0) for s in scorer.plugin.score(request, endpoints, facts)]
+        scores[scorer.name] = dict(zip(addresses, rated, strict=True))
+        weight = scorer.weight
+        totals = [total + weight * score for total, score in zip(totals, rated, strict=True)]
+    targets = tuple(profile.picker.pick(endpoints, totals, rng))
+    return Decision(targets, dict(zip(addresses, totals, strict=True)), scores, tuple(dropped))
+
+
+def _kept(
+    named: NamedFilter, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+) -> Sequence[Endpoint]:
+    kept = named.plugin.filter(request, endpoints, facts)
+    if kept:
+        return kept
+    if named.plugin.by_load:
+        raise Saturated(f"{named.name} left no endpoint: all are too busy")
+    raise NoEndpoints(f"{named.name} left no endpoint")

@@ -1,0 +1,128 @@
+"""The shapes that profile handlers, filters, scorers and pickers share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+
+import msgspec
+
+from router.pool.endpoint import Endpoint
+from router.producers.facts import Facts
+from router.request.types import Request
+
+
+class Filter(Protocol):
+    """Narrows the candidates.
+
+    Attributes:
+        by_load: It drops for load, so an empty result means 429 and not 503.
+    """
+
+    by_load: ClassVar[bool]
+
+    def filter(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[Endpoint]:
+        """Return a subset of `endpoints`, in the same order."""
+        ...
+
+
+class Scorer(Protocol):
+    """Rates the candidates."""
+
+    def score(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[float]:
+        """Return one score per endpoint, in the same order, each in [0, 1], higher is better.
+
+        `endpoints` is never empty.
+        """
+        ...
+
+
+class Picker(Protocol):
+    """Chooses among the rated."""
+
+    def pick(
+        self, endpoints: Sequence[Endpoint], scores: Sequence[float], rng: random.Random
+    ) -> Sequence[Endpoint]:
+        """Choose one or more, best first. `endpoints` is never empty."""
+        ...
+
+
+class Named(msgspec.Struct, frozen=True):
+    """The name a plugin has in the configuration; what the records of a decision call it."""
+
+    name: str
+
+
+class NamedFilter(Named, frozen=True):
+    """A filter of a profile."""
+
+    plugin: Filter
+
+
+class NamedScorer(Named, frozen=True):
+    """A scorer of a profile and what its score counts."""
+
+    plugin: Scorer
+    weight: float = 1.0
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """One pass of filter, score, pick, in the order of the configuration."""
+
+    name: str
+    filters: tuple[NamedFilter, ...]
+    scorers: tuple[NamedScorer, ...]
+    picker: Picker
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """What one filter took out.
+
+    Attributes:
+        filter: The filter's name.
+        addresses: Endpoints it dropped.
+    """
+
+    filter: str
+    addresses: tuple[str, ...]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Where a request goes and why.
+
+    Attributes:
+        targets: The picks, best first.
+        totals: Weighted total per candidate address.
+        scores: Scorer name -> address -> its unweighted score.
+        dropped: What each filter took out, in order.
+    """
+
+    targets: tuple[Endpoint, ...]
+    totals: Mapping[str, float]
+    scores: Mapping[str, Mapping[str, float]]
+    dropped: tuple[Dropped, ...]
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The first pick."""
+        return self.targets[0]
+
+
+class ProfileHandler(Protocol):
+    """Says which profiles run for a request and how their decisions become one."""
+
+    def decide(
+        self,
+        request: Request,
+        profiles: Mapping[str, Profile],
+        endpoints: Sequence[Endpoint],
+        facts: Facts,
+        rng: random.Random,
+    ) -> Decision:
+        """Raises NoEndpoints or Saturated."""
+        ...

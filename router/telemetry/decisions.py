@@ -1,0 +1,78 @@
+"""What was decided, why, and what came of it: the last requests, for people who ask."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from router.producers.facts import HeldPrefix
+from router.request.usage import Usage
+from router.scheduling.types import Dropped
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """One request, from the pick to the end of its response. Filled in as it goes.
+
+    Attributes:
+        request_id: The client's, or the one made for it.
+        at: Unix time of the pick.
+        kind: API: completion, chat or other.
+        model: Model name the client asked for.
+        endpoint: Address picked; None where the request was refused.
+        refused: Why, where it was.
+        took_ms: From the last byte of the request to the pick.
+        prompt_tokens: Tokens of the prompt; None where they are not known.
+        predicted_cached_tokens: Prompt tokens the endpoint was expected to reuse.
+        totals: Weighted total per candidate.
+        scores: Scorer -> candidate -> unweighted score.
+        dropped: What each filter took out.
+        prefix: Candidate -> what it holds of the prompt.
+        status: HTTP status of the answer; None until it came.
+        usage: What the engine reports; None where it was not read or not said.
+        duration_ms: From the pick to the end of the response; None until then.
+        completed: The response came in full as far as the data plane shows.
+    """
+
+    request_id: str
+    at: float
+    kind: str
+    model: str
+    endpoint: str | None = None
+    refused: str | None = None
+    took_ms: float = 0.0
+    prompt_tokens: int | None = None
+    predicted_cached_tokens: int | None = None
+    totals: Mapping[str, float] = {}
+    scores: Mapping[str, Mapping[str, float]] = {}
+    dropped: Sequence[Dropped] = ()
+    prefix: Mapping[str, HeldPrefix] = {}
+    status: int | None = None
+    usage: Usage | None = None
+    duration_ms: float | None = None
+    completed: bool = False
+
+
+class Decisions:
+    """The last `limit` records, newest last. An id that comes again replaces the older one."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self._limit = limit
+        self._records: OrderedDict[str, Record] = OrderedDict()
+
+    def add(self, record: Record) -> None:
+        """Keep a record; it may still change."""
+        self._records.pop(record.request_id, None)
+        self._records[record.request_id] = record
+        if len(self._records) > self._limit:
+            self._records.popitem(last=False)
+
+    def get(self, request_id: str) -> Record | None:
+        """One record."""
+        return self._records.get(request_id)
+
+    def last(self, limit: int) -> list[Record]:
+        """Newest first."""
+        newest = reversed(self._records.values())
+        return [record for record, _ in zip(newest, range(limit), strict=False)]
