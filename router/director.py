@@ -136,7 +136,9 @@ class Director:
         for lease in routed.leases:
             lease.ended()
         record = routed.record
-        record.usage = routed.usage.usage if routed.usage else None
+        if routed.usage is not None:
+            record.usage = routed.usage.usage
+            record.usage_unreadable = routed.usage.unreadable
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = record.status is not None
         self._observer.ended(record)

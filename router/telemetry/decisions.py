@@ -31,6 +31,7 @@ class Record(msgspec.Struct, kw_only=True):
         prefix: Candidate -> what it holds of the prompt.
         status: HTTP status of the answer; None until it came.
         usage: What the engine reports; None where it was not read or not said.
+        usage_unreadable: It was read and made no sense.
         duration_ms: From the pick to the end of the response; None until then.
         completed: The response came in full as far as the data plane shows.
     """
@@ -50,6 +51,7 @@ class Record(msgspec.Struct, kw_only=True):
     prefix: Mapping[str, HeldPrefix] = {}
     status: int | None = None
     usage: Usage | None = None
+    usage_unreadable: bool = False
     duration_ms: float | None = None
     completed: bool = False
 

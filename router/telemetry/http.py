@@ -1,0 +1,119 @@
+"""The HTTP port: metrics, health and the questions people ask. IO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from router.errors import BadRequest
+from router.telemetry.decisions import Decisions
+from router.telemetry.metrics import Metrics
+
+Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
+"""Body of ``POST /debug/match`` -> its answer. Raises BadRequest."""
+
+DEFAULT_LIMIT = 50
+
+
+class Pages:
+    """What the pages read.
+
+    Attributes:
+        match: None where no precise prefix producer is configured.
+        ready: Discovery has synced and ext_proc serves.
+        degraded: What works less well than it should, in a few words each.
+        state: Everything worth knowing, as JSON-able data.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        decisions: Decisions,
+        ready: Callable[[], bool],
+        degraded: Callable[[], Sequence[str]],
+        state: Callable[[], Mapping[str, Any]],
+        match: Match | None,
+        max_body_bytes: int,
+    ) -> None:
+        self.metrics = metrics
+        self.decisions = decisions
+        self.ready = ready
+        self.degraded = degraded
+        self.state = state
+        self.match = match
+        self.max_body_bytes = max_body_bytes
+
+
+def application(pages: Pages) -> web.Application:
+    """All routes."""
+    app = web.Application(client_max_size=pages.max_body_bytes)
+    handlers = _Handlers(pages)
+    app.add_routes(
+        [
+            web.get("/metrics", handlers.metrics),
+            web.get("/healthz", handlers.healthz),
+            web.get("/readyz", handlers.readyz),
+            web.post("/debug/match", handlers.match),
+            web.get("/debug/decisions", handlers.decisions),
+            web.get("/debug/decisions/{request_id}", handlers.decision),
+            web.get("/debug/state", handlers.state),
+        ]
+    )
+    return app
+
+
+class _Handlers:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        text = generate_latest(self._pages.metrics.registry)
+        return web.Response(body=text, headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        ready = self._pages.ready()
+        answer = {"ready": ready, "degraded": list(self._pages.degraded())}
+        return _json(answer, status=200 if ready else 503)
+
+    async def match(self, request: web.Request) -> web.Response:
+        if self._pages.match is None:
+            return _error(404, "no precise-prefix-cache-producer is configured")
+        try:
+            return _json(await self._pages.match(await request.read()))
+        except BadRequest as error:
+            return _error(error.status, str(error))
+
+    async def decisions(self, request: web.Request) -> web.Response:
+        limit = request.query.get("limit", str(DEFAULT_LIMIT))
+        if not re.fullmatch(r"[0-9]{1,6}", limit):
+            return _error(400, f"limit must be a number, got {limit!r}")
+        return _json({"decisions": self._pages.decisions.last(int(limit))})
+
+    async def decision(self, request: web.Request) -> web.Response:
+        request_id = request.match_info["request_id"]
+        record = self._pages.decisions.get(request_id)
+        if record is None:
+            return _error(404, f"no decision of request {request_id!r} is kept")
+        return _json(record)
+
+    async def state(self, request: web.Request) -> web.Response:
+        return _json(self._pages.state())
+
+
+def _json(data: object, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(data)
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def _error(status: int, message: str) -> web.Response:
+    return _json({"error": {"message": message, "code": status}}, status)

@@ -1,0 +1,125 @@
+"""The tokenizer sidecar as a process: one Unix socket, its models, an orderly end. IO."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import grpc
+import msgspec
+import structlog
+
+from tokenizer_sidecar.errors import ModelError
+from tokenizer_sidecar.metrics_http import serving_metrics
+from tokenizer_sidecar.models import Backoff, Models
+from tokenizer_sidecar.pb.tokenizer_pb2_grpc import (
+    TokenizerServicer,
+    add_TokenizerServicer_to_server,
+)
+from tokenizer_sidecar.service import Service
+from tokenizer_sidecar.stats import Stats
+from tokenizer_sidecar.unix_socket import SocketUnusable, claim, created_with
+
+log = structlog.get_logger(__name__)
+
+MAX_MESSAGE_BYTES = (64 + 1) * 1024 * 1024
+"""The largest body the router takes, and room for the rest of the message."""
+
+
+class SidecarConfig(msgspec.Struct, frozen=True):
+    """
+    Attributes:
+        socket: Path of the Unix socket.
+        models: Base model name to model directory.
+        socket_mode: Permissions of the socket.
+        max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
+        workers: Threads for short bodies, and as many for long ones.
+        metrics_port: Port of /metrics; None for no HTTP at all.
+        metrics_host: Address /metrics listens on.
+        backoff: Waits between attempts to load a model.
+        drain_s: How long requests in flight may take to finish at the end.
+    """
+
+    socket: Path
+    models: Mapping[str, Path]
+    socket_mode: int = 0o660
+    max_in_flight: int = 256
+    workers: int = max(2, min(8, os.cpu_count() or 1))
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    backoff: Backoff = Backoff()
+    drain_s: float = 10.0
+
+
+async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """Serve until `stop` is set, then finish what is in flight and remove the socket.
+
+    `ready` is called once the socket listens; models load meanwhile. Raises ModelError where a
+    model's directory is missing, OSError where the socket or the metrics port cannot be had.
+    """
+    for name, directory in config.models.items():
+        if not directory.is_dir():
+            raise ModelError(f"model {name!r}: {directory} is not a directory")
+    # The tokenizers library would share one pool of threads among all encodes, where a long prompt
+    # holds up short ones; each of our threads encodes by itself.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    stats = Stats()
+    models = Models(config.models, stats, config.backoff)
+    service = Service(models, stats, workers=config.workers, max_in_flight=config.max_in_flight)
+    async with AsyncExitStack() as stack:
+        stack.callback(service.close)
+        if config.metrics_port is not None:
+            await stack.enter_async_context(
+                serving_metrics(stats, config.metrics_host, config.metrics_port)
+            )
+        await stack.enter_async_context(_listening(config, service))
+        await stack.enter_async_context(_loading(models))
+        ready()
+        log.info("sidecar.ready", socket=str(config.socket), models=len(config.models))
+        await stop.wait()
+    log.info("sidecar.stopped", answered=stats.requests.total())
+
+
+@asynccontextmanager
+async def _listening(config: SidecarConfig, service: Service) -> AsyncIterator[None]:
+    claim(config.socket)
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ]
+    )
+    # The generated base class is typed for iterators; the coroutine form of a stream, which grpc
+    # supports as well, is the one that is cancelled cleanly.
+    add_TokenizerServicer_to_server(cast(TokenizerServicer, service), server)
+    try:
+        with created_with(config.socket_mode):
+            server.add_insecure_port(f"unix:{config.socket.absolute()}")
+        config.socket.chmod(config.socket_mode)
+        await server.start()
+    except (RuntimeError, OSError) as error:
+        raise SocketUnusable(f"{config.socket}: cannot listen: {error}") from error
+    try:
+        yield
+    finally:
+        service.drain()
+        await server.stop(config.drain_s)
+        config.socket.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _loading(models: Models) -> AsyncIterator[None]:
+    """Load models while inside."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="load")
+    async with asyncio.TaskGroup() as group:
+        loading = group.create_task(models.keep_loading(executor))
+        try:
+            yield
+        finally:
+            loading.cancel()
+            executor.shutdown(wait=False, cancel_futures=True)

