@@ -28,6 +28,7 @@ class HolderBits:
         self.retired = 0
         self._bits: dict[Holder, int] = {}
         self._holders: dict[int, Holder] = {}
+        self._suspended: set[Holder] = set()
         self._free: list[int] = []
         self._allotted = 0
         self._decoded: dict[int, tuple[Holder, ...]] = {}
@@ -65,9 +66,11 @@ class HolderBits:
 
     def suspend(self, holder: Holder) -> None:
         """Credit the holder nothing until `resume`, and forget nothing."""
+        self._suspended.add(holder)
         self.credited &= ~self.find(holder)
 
     def resume(self, holder: Holder) -> None:
+        self._suspended.discard(holder)
         self.credited |= self.find(holder)
 
     def decode(self, mask: int) -> tuple[Holder, ...]:
@@ -89,7 +92,8 @@ class HolderBits:
         self._bits[holder] = bit
         self._holders[bit] = holder
         self.alive |= bit
-        self.credited |= bit
+        if holder not in self._suspended:
+            self.credited |= bit
         return bit
 
 

@@ -7,30 +7,22 @@ fresh bit, so it takes no time; the old bit is swept out of the tables later in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 
 from indexer.block import CPU, GPU, Holder, Match
 from indexer.holders import HolderBits
-from indexer.names import Block, Names, Overlay, chains_of, last_of
+from indexer.holding import Holding, Table
+from indexer.names import Block, Names, chains_of, last_of
+from indexer.sweep import sweep_steps
 from indexer.walk import Ends, Tally, walk_on, walk_one_tier, walk_tiers
 
 MAX_TIERS = 8
 """Tiers an index keeps apart; engines announce them by name, so their number needs a bound."""
 
+BULK_BLOCKS = 4
+"""From so many blocks on, looking whether all are new before storing them is cheaper."""
+
 _NO_GUESSES: Mapping[int, int] = {}
-
-
-class _Holding:
-    """What is kept per holder beside its bit in the tables."""
-
-    def __init__(self, bit: int) -> None:
-        self.bit = bit
-        self.own: Overlay = {}
-        self.repeats: dict[str, dict[int, int]] = {}
-        """Tier → block → stores beyond the first."""
-        self.blocks: dict[str, int] = {}
-        """Tier → blocks held."""
-        self.has_doubles = False
-        """Some block was stored under two names; a sweep must look for forgotten ones."""
 
 
 class BlockIndex:
@@ -55,16 +47,16 @@ class BlockIndex:
         self.count_repeats = count_repeats
         self.bits = bits if bits is not None else HolderBits()
         self._order = list(tiers)
-        self._tables: dict[str, dict[int, int]] = {}
+        self._tables: dict[str, Table] = {}
         self._names = Names()
-        self._holdings: dict[Holder, _Holding] = {}
+        self._holdings: dict[Holder, Holding] = {}
         self._untidy = False
         self._sweeping: Iterator[None] | None = None
 
     # -- events ---------------------------------------------------------------------------------
 
     def admits(self, tier: str) -> bool:
-        """Whether a block may be stored in this tier: it is known, or there is room for one more."""
+        """Whether blocks can be stored in this tier: it is known, or there is room for it."""
         return tier in self._order or len(self._order) < MAX_TIERS
 
     def resolve(self, holder: Holder, name: int) -> int | None:
@@ -72,32 +64,32 @@ class BlockIndex:
         holding = self._holdings.get(holder)
         if holding is None:
             return None
-        block = holding.own.get(name) or self._names.shared.get(name)
+        block = self._called(holding, name)
         if block is None or not self._present(last_of(block)) & holding.bit:
             return None
         return last_of(block)
 
     def store(self, holder: Holder, tier: str, names: Sequence[int], chains: Sequence[int]) -> None:
-        """Take in blocks, `len(chains) / len(names)` chain hashes for each name."""
+        """Take in blocks: `len(chains) / len(names)` chain hashes for each name, at least one."""
         holding, table = self._holding(holder), self._table(tier)
         per_name = len(chains) // len(names)
         if per_name == 1:
-            self._store_plain(holding, tier, table, names, chains)
+            if len(names) < BULK_BLOCKS or not self._store_new(holding, tier, names, chains):
+                self._store_plain(holding, tier, table, names, chains)
             return
         for number, name in enumerate(names):
             block = tuple(chains[number * per_name : (number + 1) * per_name])
             self._call(holding, name, block)
             for chain in block:
-                self._set(holding, tier, table, chain)
+                holding.add(tier, table, chain, self.count_repeats)
 
     def locate(self, holder: Holder, tier: str, name: int) -> bool:
-        """Take in that a block the holder already has lies in this tier too; False if it has not."""
-        holding = self._holdings.get(holder)
-        if holding is None or self.resolve(holder, name) is None:
+        """Take in that a block the holder has lies in this tier too; False if it has no such."""
+        if self.resolve(holder, name) is None:
             return False
-        table = self._table(tier)
-        for chain in chains_of(holding.own.get(name) or self._names.shared[name]):
-            self._set(holding, tier, table, chain)
+        holding, table = self._holding(holder), self._table(tier)
+        for chain in chains_of(self._called(holding, name) or ()):
+            holding.add(tier, table, chain, self.count_repeats)
         return True
 
     def remove(self, holder: Holder, tier: str, names: Sequence[int]) -> list[int]:
@@ -107,16 +99,12 @@ class BlockIndex:
         if holding is None or table is None:
             return gone
         for name in names:
-            block = holding.own.get(name) if holding.own else None
-            if block is None:
-                block = self._names.shared.get(name)
+            block = self._called(holding, name)
             if block is not None:
-                before = len(gone)
-                for chain in chains_of(block):
-                    if self._unset(holding, tier, table, chain):
-                        gone.append(chain)
-                if len(gone) > before:
+                left = [c for c in chains_of(block) if holding.take(tier, table, c)]
+                if left:
                     self._release(holding, name, block)
+                    gone += left
         return gone
 
     def clear(self, holder: Holder) -> None:
@@ -125,14 +113,13 @@ class BlockIndex:
         self._holdings.pop(holder, None)
 
     def clear_tier(self, holder: Holder, tier: str) -> list[int]:
-        """Forget what a holder has in one tier; takes a pass over that tier, unlike `clear`."""
+        """Forget what a holder has in one tier: a pass over that tier. Returns the chain hashes."""
         holding, table = self._holdings.get(holder), self._tables.get(tier)
         if holding is None or table is None:
             return []
-        holding.repeats.pop(tier, None)
         gone = [chain for chain, mask in table.items() if mask & holding.bit]
         for chain in gone:
-            self._unset(holding, tier, table, chain)
+            holding.drop(tier, table, chain)
         self._untidy = True
         return gone
 
@@ -150,28 +137,25 @@ class BlockIndex:
             ends = walk_one_tier(hashes, lookups[0], self.bits.credited)
         else:
             ends = {0: self.bits.credited}
-        if not guesses:
-            return self._matches(ends, ends, tallies)
-        return self._matches(ends, walk_on(hashes, lookups, guesses, ends), tallies)
+        reached = walk_on(hashes, lookups, guesses, ends) if guesses else ends
+        return self._matches(ends, reached, tallies)
 
     def _matches(self, ends: Ends, reached: Ends, tallies: Sequence[Tally]) -> dict[Holder, Match]:
+        """One `Match` for all who share it; only where tiers mix does each holder get its own."""
         matches: dict[Holder, Match] = {}
-        decode = self.bits.decode
         for blocks, walkers in ends.items():
             for speculative, reaching in reached.items():
-                both = walkers & reaching
-                if not both or not speculative:
-                    continue
+                both = walkers & reaching if speculative else 0
+                holders = self.bits.decode(both) if both else ()
                 if blocks and tallies:
-                    for holder in decode(both):
-                        tiers = self._tiers(tallies, holder)
-                        matches[holder] = Match(blocks, tiers, speculative)
-                    continue
-                tiers = {next(iter(self._tables)): blocks} if blocks else {}
-                matches.update(dict.fromkeys(decode(both), Match(blocks, tiers, speculative)))
+                    for holder in holders:
+                        matches[holder] = Match(blocks, self._split(tallies, holder), speculative)
+                elif holders:
+                    tiers = {next(iter(self._tables)): blocks} if blocks else {}
+                    matches.update(dict.fromkeys(holders, Match(blocks, tiers, speculative)))
         return matches
 
-    def _tiers(self, tallies: Sequence[Tally], holder: Holder) -> dict[str, int]:
+    def _split(self, tallies: Sequence[Tally], holder: Holder) -> dict[str, int]:
         bit = self.bits.find(holder)
         counts = [tally.counts.get(bit, 0) for tally in tallies]
         return {tier: n for tier, n in zip(self._tables, counts, strict=True) if n}
@@ -183,11 +167,11 @@ class BlockIndex:
         if self._sweeping is None:
             if not self.bits.retired and not self._untidy:
                 return False
-            self._sweeping = self._sweep_steps()
+            self._untidy = False
+            tables, holdings = list(self._tables.values()), list(self._holdings.values())
+            self._sweeping = sweep_steps(tables, self._names, holdings, self.bits, self._present)
         for _ in range(max_blocks):
-            try:
-                next(self._sweeping)
-            except StopIteration:
+            if next(self._sweeping, self) is self:
                 self._sweeping = None
                 return bool(self.bits.retired or self._untidy)
         return True
@@ -198,15 +182,113 @@ class BlockIndex:
         return {tier: n for tier, n in holding.blocks.items() if n} if holding else {}
 
     def sizes(self) -> dict[str, int]:
-        """Entries of each internal table; all zero when nobody holds anything and all is swept."""
+        """Entries per internal table; all zero once nobody holds anything and all is swept."""
+        holdings = self._holdings.values()
         return {
-            "blocks": sum(len(table) for table in self._tables.values()),
+            "blocks": sum(map(len, self._tables.values())),
             "names": len(self._names.shared),
-            "own_names": sum(len(holding.own) for holding in self._holdings.values()),
+            "own_names": sum(len(holding.own) for holding in holdings),
             "aliases": len(self._names.aliased),
-            "repeats": sum(
-                len(counts)
-                for holding in self._holdings.values()
-                for counts in holding.repeats.values()
-            ),
+            "repeats": sum(len(counts) for h in holdings for counts in h.repeats.values()),
         }
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _store_new(
+        self, holding: Holding, tier: str, names: Sequence[int], chains: Sequence[int]
+    ) -> bool:
+        """Take in blocks that are new to everybody, at the speed of C; False if some are not."""
+        shared = self._names.shared
+        if holding.own or not shared.keys().isdisjoint(names) or len(set(names)) != len(names):
+            return False
+        for table in self._tables.values():
+            if not table.keys().isdisjoint(chains):
+                return False
+        shared.update(zip(names, chains, strict=True))
+        self._tables[tier].update(zip(chains, repeat(holding.bit)))
+        holding.blocks[tier] = holding.blocks.get(tier, 0) + len(chains)
+        return True
+
+    def _store_plain(
+        self,
+        holding: Holding,
+        tier: str,
+        table: Table,
+        names: Sequence[int],
+        chains: Sequence[int],
+    ) -> None:
+        """The common case, written out: one chain hash per name, most blocks new to the holder."""
+        bit, own, shared = holding.bit, holding.own, self._names.shared
+        get, called = table.get, shared.get
+        only_table = len(self._tables) == 1
+        added = 0
+        for name, chain in zip(names, chains, strict=True):
+            mask = get(chain)
+            known = called(name)
+            if not own and known == chain:
+                pass
+            elif not own and known is mask is None and (only_table or not self._present(chain)):
+                shared[name] = chain
+            else:
+                self._call(holding, name, chain)
+                mask = get(chain)
+            if mask is None:
+                table[chain] = bit
+                added += 1
+            elif not mask & bit:
+                table[chain] = mask | bit
+                added += 1
+            else:
+                holding.add(tier, table, chain, self.count_repeats)
+        holding.blocks[tier] = holding.blocks.get(tier, 0) + added
+
+    def _call(self, holding: Holding, name: int, block: Block) -> None:
+        """Make a holder's name mean this block; what it meant before is withdrawn."""
+        known = self._called(holding, name)
+        if name not in holding.own and known is not None:
+            callers = self._names.callers(known, self._present(last_of(known)))
+            known = known if callers & holding.bit else None
+        if known == block:
+            return
+        if known is not None:
+            for tier, table in self._tables.items():
+                for chain in chains_of(known):
+                    holding.drop(tier, table, chain)
+            self._release(holding, name, known)
+        present = self._present(last_of(block))
+        holding.has_doubles |= bool(present & holding.bit)
+        self._names.assign(holding.own, holding.bit, name, block, present)
+
+    def _release(self, holding: Holding, name: int, block: Block) -> None:
+        """Forget a name with which its holder has nothing any more, in any tier."""
+        present = self._present(last_of(block))
+        if not present & holding.bit:
+            self._names.release(holding.own, holding.bit, name, block, present)
+            self._untidy |= holding.has_doubles
+
+    def _called(self, holding: Holding, name: int) -> Block | None:
+        block = holding.own.get(name) if holding.own else None
+        return self._names.shared.get(name) if block is None else block
+
+    def _present(self, chain: int) -> int:
+        """Who has a block in any tier, retired bits included."""
+        present = 0
+        for table in self._tables.values():
+            present |= table.get(chain, 0)
+        return present
+
+    def _holding(self, holder: Holder) -> Holding:
+        holding = self._holdings.get(holder)
+        if holding is None:
+            holding = self._holdings[holder] = Holding(self.bits.bit(holder))
+        return holding
+
+    def _table(self, tier: str) -> Table:
+        """A tier's table; the tables stay in the order of the tiers, best first."""
+        table = self._tables.get(tier)
+        if table is None:
+            table = self._tables[tier] = {}
+            if tier not in self._order:
+                self._order.append(tier)
+            self._tables = {t: self._tables[t] for t in self._order if t in self._tables}
+        return table

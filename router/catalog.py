@@ -14,7 +14,7 @@ from router.pool.sources import (
 )
 from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
-from router.producers.prefix import PrecisePrefixParameters
+from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.tokens import TokenParameters
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.prefill import PrefillFilter

@@ -1,9 +1,9 @@
 """The life of one request, in order. Read this file first.
 
-    route      parse ► candidates ► facts ► decision ► leases        (headers and body are here)
-    responded  the engine's response headers came
-    chunk      a piece of its body, where it is read
-    ended      the exchange is over, whatever the reason: leases are given back
+route      parse ► candidates ► facts ► decision ► leases        (headers and body are here)
+responded  the engine's response headers came
+chunk      a piece of its body, where it is read
+ended      the exchange is over, whatever the reason: leases are given back
 """
 
 from __future__ import annotations

@@ -119,7 +119,9 @@ class Publisher:
         """Drop what is held back and unbind."""
         if self._timer is not None:
             self._timer.cancel()
-        self._context.destroy(linger=_LINGER_MS)
+        for socket in (self._pub, self._router):
+            socket.close(linger=_LINGER_MS)
+        self._context.term()
 
     def _arm(self) -> None:
         due_s, _ = self._held_back[0]

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from simulator.config import EngineConfig
 from simulator.engine import Engine
-from simulator.types import Counts, Finished, FinishReason, StepResult
+from simulator.types import Counts, Finished, StepResult
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -55,6 +55,8 @@ _SIZES = {
     "request_prefill_kv_computed_tokens": "Prompt tokens of a request that were computed.",
 }
 
+_REASONS = ("stop", "length", "abort", "error", "repetition")
+
 _CACHE_CONFIG = {
     "_block_size_resolved": "True",
     "cache_dtype": "auto",
@@ -88,6 +90,7 @@ class Metrics:
     ) -> None:
         self._model = config.model
         self._max_loras = config.max_loras
+        self._adapters_seen = False
         self._registry = CollectorRegistry()
         self._ranks = [_Rank(number, engine) for number, engine in enumerate(engines)]
         started = Gauge(
@@ -125,11 +128,21 @@ class Metrics:
         for finished in result.finished:
             self._observe_finished(rank, finished)
 
+    def count_failure(self) -> None:
+        """Account for a request that met an error of ours."""
+        self._success.labels(self._ranks[0].label, self._model, "error").inc()
+
     def note_adapters(self, number: int, unix_s: float) -> None:
-        """Say which adapters rank `number` uses now."""
+        """Say which adapters rank `number` uses now; silent until the first one is used.
+
+        The waiting ones include the running ones, as seen on a real engine.
+        """
         engine = self._ranks[number].engine
         running = ",".join(engine.running_adapters)
         unfinished = ",".join(engine.unfinished_adapters)
+        self._adapters_seen |= bool(unfinished)
+        if not self._adapters_seen:
+            return
         self._loras.labels(str(self._max_loras), running, unfinished).set(unix_s)
 
     def _observe_finished(self, rank: _Rank, finished: Finished) -> None:
@@ -220,8 +233,8 @@ class Metrics:
             metric.labels(*names)
         for source in ("local_compute", "local_cache_hit", "external_kv_transfer"):
             self._by_source.labels(*names, source)
-        for reason in FinishReason:
-            self._success.labels(*names, reason.value)
+        for reason in _REASONS:
+            self._success.labels(*names, reason)
 
     def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
         return Gauge(f"vllm:{name}", doc, labels, registry=self._registry)

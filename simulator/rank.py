@@ -23,6 +23,7 @@ class Rank:
     Attributes:
         number: The data-parallel rank.
         engine: Read it freely; only this class adds to it and steps it.
+        publisher: Sends its events; None when nobody shall hear of them.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Rank:
         self.number = number
         self.engine = engine
         self._metrics = metrics
-        self._publisher = publisher
+        self.publisher = publisher
         self._outputs: dict[str, asyncio.Queue[Output]] = {}
         self._work = asyncio.Event()
 
@@ -40,7 +41,7 @@ class Rank:
         return self.engine.running + self.engine.waiting
 
     def submit(self, request: EngineRequest, outputs: asyncio.Queue[Output]) -> None:
-        """Queue a request; its tokens will come to `outputs`. Raises ValueError if it cannot fit."""
+        """Queue a request; its tokens come to `outputs`. Raises ValueError if it cannot fit."""
         self.engine.add(request, time.monotonic())
         self._outputs[request.request_id] = outputs
         self._work.set()
@@ -67,8 +68,8 @@ class Rank:
             self._hand_out(self.engine.complete(time.monotonic()))
 
     def _hand_out(self, result: StepResult) -> None:
-        if self._publisher is not None:
-            self._publisher.publish(result.events)
+        if self.publisher is not None:
+            self.publisher.publish(result.events)
         self._metrics.observe(self.number, result)
         self._note_adapters()
         for output in result.outputs:

@@ -216,3 +216,51 @@ def _tokens(prompts: int, outputs: int) -> dict[str, int]:
 
 def _if_asked(head: Head, token_ids: Sequence[int]) -> Sequence[int] | None:
     return token_ids if head.ask.return_token_ids else None
+
+
+def rendered(
+    head: Head, body: Mapping[str, Any], request_id: str, token_ids: Sequence[int]
+) -> dict[str, Any]:
+    """What the render routes answer for one prompt: a request to generate from these tokens."""
+    return {
+        "request_id": request_id,
+        "token_ids": token_ids,
+        "token_offsets": None,
+        "features": None,
+        "content_parts": None,
+        "sampling_params": _sampling_params(head, body),
+        "model": head.model,
+        "reasoning_ended": None,
+        "reasoning_parser_kwargs": None,
+        "return_token_ids": head.ask.return_token_ids,
+        "output_mode": "tokens",
+        "stream": bool(head.ask.stream),
+        "stream_options": body.get("stream_options"),
+        "cache_salt": head.ask.cache_salt,
+        "priority": body.get("priority", 0),
+        "kv_transfer_params": None,
+        "ec_transfer_params": None,
+    }
+
+
+def _sampling_params(head: Head, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Greedy requests show no bounds on the distribution: they have no use for them."""
+    ask = head.ask
+    heat = 1.0 if ask.temperature is None else ask.temperature
+    bounds = {"top_p": body.get("top_p", 1.0), "min_p": body.get("min_p", 0.0)}
+    transfer = body.get("kv_transfer_params")
+    return {
+        "presence_penalty": body.get("presence_penalty", 0.0),
+        "frequency_penalty": body.get("frequency_penalty", 0.0),
+        "repetition_penalty": body.get("repetition_penalty", 1.0),
+        "temperature": heat,
+        **(bounds if heat > 0 else {}),
+        "stop": ask.stops,
+        "stop_token_ids": ask.stop_token_ids or [],
+        "max_tokens": ask.limit(head.kind),
+        "output_kind": 2,
+        "skip_clone": True,
+        **({"extra_args": {"kv_transfer_params": transfer}} if transfer else {}),
+        "bad_words": [],
+        "skip_reading_prefix_cache": ask.prompt_logprobs is not None,
+    }

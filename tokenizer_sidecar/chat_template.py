@@ -30,6 +30,9 @@ _RENDER_ERRORS = (
 )
 """What a template can raise on input it did not expect; the engine answers 400 to each."""
 
+_UNSET = (None, "auto")
+"""Values in chat_template_kwargs that vLLM takes for no value at all."""
+
 _CONTINUE = "<|warmroute: continue here|> "
 """Marks where the final message ends. The space at its end shows whether the template trims."""
 
@@ -105,7 +108,11 @@ class ChatTemplate:
             **self._special_tokens,
             "tools": given_tools,
             "documents": None,
-            **{name: value for name, value in kwargs.items() if name in chosen.variables},
+            **{
+                name: value
+                for name, value in kwargs.items()
+                if name in chosen.variables and value not in _UNSET
+            },
             **_request_variables(body, kwargs),
             "messages": messages,
             "add_generation_prompt": generate,

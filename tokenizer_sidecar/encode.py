@@ -41,10 +41,10 @@ class Encoder:
         path = directory / "tokenizer.json"
         try:
             tokenizer = Tokenizer.from_file(str(path)) if path.exists() else _convert(directory)
-        except ModelError:
-            raise
         except Exception as error:  # both libraries raise bare Exception for files they dislike
-            raise ModelError(f"{path}: {error}") from error
+            reason = " ".join(str(error).split())
+            missing = "" if path.exists() else "not there, and no substitute: "
+            raise ModelError(f"{path}: {missing}{reason}") from error
         return cls(tokenizer)
 
     @property
@@ -101,8 +101,10 @@ def _convert(directory: Path) -> Tokenizer:
     # Seconds to import, and needed only for directories without a tokenizer.json.
     from transformers import AutoTokenizer
 
-    loaded = AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
+    loaded = AutoTokenizer.from_pretrained(
+        str(directory), local_files_only=True, trust_remote_code=False
+    )
     tokenizer = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(tokenizer, Tokenizer):
-        raise ModelError(f"{directory}: no tokenizer.json, and none can be made from the rest")
+        raise TypeError(f"{type(loaded).__name__} does not use the tokenizers library")
     return tokenizer

@@ -106,11 +106,13 @@ def _part(given: Any, where: str) -> Message | None:
     kind = given.get("type")
     if kind is None or given.get("uuid") is not None:
         kind = next((field for field in given if field in _MEDIA), kind)
+    if not isinstance(kind, str):
+        raise RenderError(f"{where}.content has a part without a type")
     if kind in _MEDIA:
         raise Unsupported(f"{where}.content has a part of type {kind}")
     if kind == "tool_reference" and isinstance(given.get("name"), str):
         return {"type": kind, "name": given["name"]}
-    field = _TEXT_FIELDS.get(kind) if isinstance(kind, str) else None
+    field = _TEXT_FIELDS.get(kind)
     if field is None:
         raise RenderError(f"{where}.content has a part of unknown type {kind!r}")
     text = given.get(field)

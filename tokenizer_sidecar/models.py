@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -40,10 +40,21 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Models:
-    """Name to Entry, filled in while `keep_loading` runs."""
+    """Name to Entry, filled in while `keep_loading` runs.
 
-    def __init__(self, directories: Mapping[str, Path], stats: Stats, backoff: Backoff) -> None:
+    Args:
+        load: Reads one directory; raises ModelError where that may work later.
+    """
+
+    def __init__(
+        self,
+        directories: Mapping[str, Path],
+        stats: Stats,
+        backoff: Backoff,
+        load: Callable[[Path], Renderer] = Renderer.load,
+    ) -> None:
         self._directories = directories
+        self._load_one = load
         self._stats = stats
         self._backoff = backoff
         self._entries = dict.fromkeys(directories, Entry(renderer=None, message="still loading"))
@@ -65,7 +76,7 @@ class Models:
         while True:
             try:
                 directory = self._directories[name]
-                renderer = await loop.run_in_executor(executor, Renderer.load, directory)
+                renderer = await loop.run_in_executor(executor, self._load_one, directory)
             except ModelError as error:
                 failures += 1
                 wait_s = self._backoff.wait_s(failures)

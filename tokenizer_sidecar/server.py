@@ -65,9 +65,6 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
     for name, directory in config.models.items():
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
-    # The tokenizers library would share one pool of threads among all encodes, where a long prompt
-    # holds up short ones; each of our threads encodes by itself.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     stats = Stats()
     models = Models(config.models, stats, config.backoff)
     service = Service(models, stats, workers=config.workers, max_in_flight=config.max_in_flight)
@@ -100,7 +97,6 @@ async def _listening(config: SidecarConfig, service: Service) -> AsyncIterator[N
     try:
         with created_with(config.socket_mode):
             server.add_insecure_port(f"unix:{config.socket.absolute()}")
-        config.socket.chmod(config.socket_mode)
         await server.start()
     except (RuntimeError, OSError) as error:
         raise SocketUnusable(f"{config.socket}: cannot listen: {error}") from error

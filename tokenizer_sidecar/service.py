@@ -69,10 +69,12 @@ class Service:
             slots.release()
 
         async def read(group: asyncio.TaskGroup) -> None:
+            # A slot first, then a request: what has been read is never left waiting and forgotten.
+            await slots.acquire()
             async for request in requests:
-                await slots.acquire()
                 self._stats.in_flight += 1
                 group.create_task(handle(request)).add_done_callback(done)
+                await slots.acquire()
 
         async with asyncio.TaskGroup() as group:
             if not self._draining:

@@ -54,7 +54,7 @@ def _somebody_listens(path: Path) -> bool:
 
 @contextmanager
 def created_with(mode: int) -> Iterator[None]:
-    """Sockets bound inside have at most this mode from their first moment."""
+    """Sockets bound inside have this mode from their first moment."""
     before = os.umask(0o777 & ~mode)
     try:
         yield

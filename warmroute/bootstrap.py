@@ -112,7 +112,9 @@ def render(settings: EnvoySettings) -> str:
 
 def bootstrap(settings: EnvoySettings) -> Bootstrap:
     """The bootstrap for the original-destination cluster."""
-    admin = Admin(address=_address("127.0.0.1", settings.admin_port)) if settings.admin_port else None
+    admin = (
+        Admin(address=_address("127.0.0.1", settings.admin_port)) if settings.admin_port else None
+    )
     return Bootstrap(
         node=Node(id="warmroute", cluster="warmroute"),
         admin=admin,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from warmroute.errors import StartError
 
@@ -29,10 +28,9 @@ def _die_with_parent() -> None:
 class Child:
     """One process. Its standard error is kept, its standard output is handed on line by line."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
         self._command = command
-        self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._errors: deque[str] = deque(maxlen=KEPT_LINES)
 
@@ -43,7 +41,6 @@ class Child:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **self._environment},
             # Ctrl-C reaches the whole terminal group; only the parent decides the order of the end.
             start_new_session=True,
             preexec_fn=_die_with_parent,
@@ -97,4 +94,5 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
 
 def python(*arguments: str) -> list[str]:
     """A command of this package, run by this interpreter."""
-    return [sys.executable, "-m", "warmroute", *arguments]
+    # -P: what lies in the current directory must not shadow a package.
+    return [sys.executable, "-P", "-m", "warmroute", *arguments]

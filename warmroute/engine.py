@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from simulator.config import BUNDLED_MODEL_DIR, EngineConfig
 from simulator.http import serve
+
+from simulator.config import BUNDLED_MODEL_DIR, EngineConfig
 from tokenizer_sidecar.errors import ModelError
 from warmroute import flags, log
 from warmroute.errors import StartError
@@ -27,9 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-blocks", type=flags.count, default=_DEFAULTS.num_blocks)
     parser.add_argument("--max-model-len", type=flags.count, default=_DEFAULTS.max_model_len)
     parser.add_argument("--concurrency", type=flags.count, default=_DEFAULTS.concurrency)
-    parser.add_argument(
-        "--prefill-s-per-token", type=float, default=_DEFAULTS.prefill_s_per_token
-    )
+    parser.add_argument("--prefill-s-per-token", type=float, default=_DEFAULTS.prefill_s_per_token)
     parser.add_argument("--decode-s-per-token", type=float, default=_DEFAULTS.decode_s_per_token)
     parser.add_argument("--kv-events-port", type=flags.port, default=_DEFAULTS.kv_events_port)
     parser.add_argument("--replay-port", type=flags.port, default=_DEFAULTS.replay_port)

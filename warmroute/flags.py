@@ -33,7 +33,9 @@ def duration(text: str) -> float:
     try:
         return seconds(text, "flag")
     except ConfigError as error:
-        raise argparse.ArgumentTypeError(f"expected a duration such as 30s, got {text!r}") from error
+        raise argparse.ArgumentTypeError(
+            f"expected a duration such as 30s, got {text!r}"
+        ) from error
 
 
 def port(text: str) -> int:
@@ -48,6 +50,14 @@ def count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
     return int(text)
+
+
+def octal(text: str) -> int:
+    """Permissions of a file."""
+    try:
+        return int(text, 8)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected an octal mode, got {text!r}") from error
 
 
 def model(text: str) -> tuple[str, Path]:

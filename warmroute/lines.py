@@ -8,6 +8,8 @@ import msgspec
 
 EVENT = "request.ended"
 
+UNKNOWN = "\N{EN DASH}"
+
 
 class _Ended(msgspec.Struct):
     event: str
@@ -38,7 +40,7 @@ def request_line(event: str) -> str | None:
         return f"{ended.kind:<10}  refused  {ended.refused}"
     scores = "  ".join(f"{name} {value:.2f}" for name, value in ended.scores.items())
     return (
-        f"{ended.kind:<10}  {ended.endpoint or '–':<16}  {_number(ended.status)}  "
+        f"{ended.kind:<10}  {ended.endpoint or UNKNOWN:<16}  {_number(ended.status)}  "
         f"cached {_number(ended.predicted)} predicted, {_number(ended.reported)} reported "
         f"of {_number(ended.prompt_tokens)}  {scores}  "
         f"pick {ended.took_ms:.1f} ms, all {ended.duration_ms or 0:.0f} ms"
@@ -46,4 +48,4 @@ def request_line(event: str) -> str | None:
 
 
 def _number(value: int | None) -> str:
-    return "–" if value is None else str(value)
+    return UNKNOWN if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Runs one service until a signal says stop, and turns what keeps it from starting into one line."""
+"""Runs one service until a signal; what keeps it from starting becomes one line. IO."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Service = Callable[[Callable[[], None], asyncio.Event], Awaitable[None]]
 
 def run(service: Service, *refusals: type[Exception]) -> int:
     """Run to the end. Errors of the types in `refusals` (and OSError) become a StartError."""
+    kinds: tuple[type[Exception], ...] = (OSError, *refusals)
     try:
         uvloop.run(_until_signal(service))
-    except* (OSError, *refusals) as group:
+    except* kinds as group:
         raise StartError(str(_first(group))) from group
     return 0
 

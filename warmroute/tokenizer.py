@@ -20,20 +20,19 @@ BUNDLED_MODEL = "tiny"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
-    parser.add_argument("--socket", type=Path, default=DEFAULT_SOCKET, help="Unix socket to serve on")
-    parser.add_argument(
-        "--socket-mode", type=lambda text: int(text, 8), default=0o660, help="its mode, octal"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--socket", type=Path, default=DEFAULT_SOCKET, help="Unix socket to serve on")
+    add("--socket-mode", type=flags.octal, default=0o660, help="its mode, octal")
+    add(
         "--model",
         type=flags.model,
         action="append",
         metavar="NAME=DIR",
-        help=f"a model's name and its directory; repeatable; default: the bundled {BUNDLED_MODEL!r}",
+        help=f"a model and its directory; repeatable; default: the bundled {BUNDLED_MODEL!r}",
     )
-    parser.add_argument("--metrics-host", default="127.0.0.1", help="address of /metrics")
-    parser.add_argument("--metrics-port", type=flags.port, help="port of /metrics; default: none")
-    parser.add_argument("--log-format", choices=("text", "json"), default="text")
+    add("--metrics-host", default="127.0.0.1", help="address of /metrics")
+    add("--metrics-port", type=flags.port, help="port of /metrics; default: none")
+    add("--log-format", choices=("text", "json"), default="text")
 
 
 def models(given: Sequence[tuple[str, Path]] | None) -> dict[str, Path]:

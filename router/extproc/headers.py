@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from router.extproc.pb.ext_proc_pb2 import HeaderMap
 
 DESTINATION = "x-gateway-destination-endpoint"
-"""Where Envoy sends the request; header and metadata key (endpoint picker protocol, proposal 004)."""
+"""Where Envoy sends the request: header and metadata key of the endpoint picker protocol."""
 
 METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
@@ -52,7 +52,8 @@ REMOVED = ROUTING + CONTROL
 def flatten(headers: HeaderMap) -> Mapping[str, str]:
     """Lower-case name -> value; of a repeated name the last one counts.
 
-    Envoy fills `raw_value`; other data planes may fill `value`. Header bytes are Latin-1 on the wire.
+    Envoy fills `raw_value`; other data planes may fill `value`. Header bytes are Latin-1 on the
+    wire.
     """
     return {
         header.key.lower(): header.raw_value.decode("latin-1") or header.value

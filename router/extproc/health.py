@@ -15,7 +15,7 @@ from grpc_health.v1.health_pb2_grpc import HealthServicer
 LIVENESS = "liveness"
 
 
-class Health(HealthServicer):  # type: ignore[misc]  # the package has no types
+class Health(HealthServicer):
     """Answers `Check` from a question asked anew each time."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:

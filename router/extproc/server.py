@@ -22,7 +22,7 @@ from router.extproc.exchange import (
     ResponseStarted,
 )
 from router.extproc.pb import ext_proc_pb2 as pb
-from router.extproc.pb.ext_proc_pb2_grpc import ExternalProcessorServicer
+from router.extproc.stats import StreamStats
 
 log = structlog.get_logger()
 
@@ -30,23 +30,12 @@ SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 """Name under which health checks ask for it."""
 
 
-class StreamStats:
-    """What the service has seen.
+class ExternalProcessor:
+    """One call of `Process` is one HTTP exchange.
 
-    Attributes:
-        open: Streams open now.
-        total: Streams since the start.
-        failed: Streams ended by a fault of the router.
+    `Process` is a coroutine that writes, not a generator that yields: cancelled, it runs its
+    `finally` at once.
     """
-
-    def __init__(self) -> None:
-        self.open = 0
-        self.total = 0
-        self.failed = 0
-
-
-class ExternalProcessor(ExternalProcessorServicer):
-    """One call of `Process` is one HTTP exchange."""
 
     def __init__(self, director: Director, max_body_bytes: int) -> None:
         self._director = director

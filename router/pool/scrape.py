@@ -21,9 +21,6 @@ from router.pool.pool import Pool
 FIRST_SPACING_S = 0.005
 """Between the first scrapes of two endpoints, so that a large pool is not scraped in one burst."""
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
-"""Multiples of it, modulo one, stay evenly spread however many there are."""
-
 log = structlog.get_logger()
 
 
@@ -118,7 +115,7 @@ class Scraper:
         url = URL(f"http://{endpoint.address}{self._path}")
         if self._port is not None:
             url = url.with_port(self._port)
-        target = _Target(endpoint.address, self._count * _GOLDEN % 1, url)
+        target = _Target(endpoint.address, phase(self._count), url)
         self._count += 1
         self._targets[endpoint.address] = target
         target.task = self._group.create_task(self._follow(target))
@@ -214,6 +211,14 @@ class Scraper:
         self._untried.discard(address)
         if not self._untried:
             self.first_pass.set()
+
+
+def phase(nth: int) -> float:
+    """The share of an interval at which the nth endpoint has its turn.
+
+    Multiples of the golden ratio, modulo one, stay evenly spread however many there are.
+    """
+    return nth * (math.sqrt(5) - 1) / 2 % 1
 
 
 def next_due(grid_s: float, interval_s: float, *, last_s: float, now_s: float) -> float:

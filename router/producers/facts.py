@@ -1,7 +1,7 @@
 """What is known at the moment of a decision, looked up by type.
 
-A producer states facts, a filter or scorer asks for them: `facts.get(PrefixMatch, name)`. `name` is the
-producer's instance name; empty means the first producer that stated such a fact.
+A producer states facts, a filter or scorer asks for them: `facts.get(PrefixMatch, name)`. `name` is
+the producer's instance name; empty means the first producer that stated such a fact.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from router.request.types import Request
 from router.scheduling.types import Decision
 
 
-class InFlightLoadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class InFlightLoadParameters(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
+):
     """Parameters of llm-d that steer token estimates are accepted; requests are what is counted.
 
     Attributes:
@@ -43,9 +45,7 @@ class InFlightLoad:
         """Endpoint address -> requests in flight; an address with none is absent."""
         return self._requests
 
-    async def produce(
-        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-    ) -> None:
+    async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         # The live mapping, not a copy: a pick follows without awaiting, and no one writes to it.
         facts.put(InFlight(self._requests), self._name)
 

@@ -1,7 +1,8 @@
 """token-producer: the prompt's token ids, from the tokenizer sidecar. IO.
 
-One long-lived stream carries all requests. While the sidecar is away, slow or does not know the model,
-requests go on without tokens: that is counted by reason and costs at most the configured budget.
+One long-lived stream carries all requests. While the sidecar is away, slow or does not know the
+model, requests go on without tokens: that is counted by reason and costs at most the configured
+budget.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = structlog.get_logger()
 RECONNECT_S = 0.25
 """Pause before a lost sidecar is dialled again."""
 
-_KINDS: Mapping[Kind, pb.Kind] = {Kind.COMPLETION: pb.COMPLETION, Kind.CHAT: pb.CHAT}
+_KINDS: Mapping[Kind, pb.Kind.ValueType] = {Kind.COMPLETION: pb.COMPLETION, Kind.CHAT: pb.CHAT}
 
 
 class Missing(enum.StrEnum):
@@ -119,7 +120,8 @@ class SidecarClient:
             await asyncio.sleep(RECONNECT_S)
 
     async def _stream(self, channel: grpc.aio.Channel) -> None:
-        self._outbox = outbox = asyncio.Queue()
+        outbox: asyncio.Queue[pb.TokenizeRequest] = asyncio.Queue()
+        self._outbox = outbox
         self.stats.connected = True
         self.stats.connections += 1
         log.info("tokenizer.connected", socket=self._socket)
@@ -157,7 +159,8 @@ class SidecarParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 class TokenParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """
     Attributes:
-        model_name: Name of the tokenizer to use for every request; empty: the requested model's base.
+        model_name: Name of the tokenizer to use for every request; empty: the requested model's
+            base.
         sidecar: Where ids come from.
     """
 
@@ -177,9 +180,7 @@ class TokenProducer:
         self._model_of = model_of
         self._model_name = model_name
 
-    async def produce(
-        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-    ) -> None:
+    async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         if not request.prompt_known:
             return
         if request.token_ids is not None:

@@ -29,9 +29,7 @@ class Lease(Protocol):
 class Producer(Protocol):
     """States facts about a request."""
 
-    async def produce(
-        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-    ) -> None:
+    async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """Put facts. What cannot be known is left out and counted; never raises for that."""
         ...
 

@@ -77,7 +77,9 @@ def first_prompt_ids(prompt: str | list[str | int | list[int]] | None) -> bytes 
         return None
     first = prompt[0]
     if any(type(item) is not type(first) for item in prompt):
-        raise BadRequest("expected only texts, only token ids or only lists of them - at `$.prompt`")
+        raise BadRequest(
+            "expected only texts, only token ids or only lists of them - at `$.prompt`"
+        )
     if isinstance(first, str):
         return None
     for ids in prompt if isinstance(first, list) else [prompt]:
@@ -91,7 +93,7 @@ def is_empty(prompt: str | list[str | int | list[int]] | None) -> bool:
 
 
 def _check_ids(ids: list[int]) -> None:
-    if ids and not (0 <= min(ids) and max(ids) <= _MAX_TOKEN_ID):
+    if ids and not (min(ids) >= 0 and max(ids) <= _MAX_TOKEN_ID):
         raise BadRequest(f"token ids lie between 0 and {_MAX_TOKEN_ID} - at `$.prompt`")
 
 
@@ -105,8 +107,8 @@ def _packed(ids: list[int]) -> bytes:
 def refuse_reserved(body: _Body, *, allow_kv_transfer_params: bool) -> None:
     """Refuse what only the router may send to an engine. Raises BadRequest.
 
-    Incomplete transfer parameters make a vLLM decode engine exit, and its full report mode announces
-    blocks a second time that it removes only once.
+    Incomplete transfer parameters make a vLLM decode engine exit, and its full report mode
+    announces blocks a second time that it removes only once.
     """
     if body.kv_transfer_params is not None and not allow_kv_transfer_params:
         raise BadRequest("`kv_transfer_params` may not be sent by clients")

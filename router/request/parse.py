@@ -47,9 +47,7 @@ def parse(
     """Read a request. `body` is None where the data plane does not show it. Raises BadRequest."""
     kind, path = kind_of(headers), path_of(headers)
     if body is None or kind is Kind.OTHER:
-        return Request(
-            id=request_id, kind=Kind.OTHER, path=path, headers=headers, body=body or b""
-        )
+        return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers, body=body or b"")
     if kind is Kind.CHAT:
         chat = openai.chat(body)
         openai.refuse_reserved(chat, allow_kv_transfer_params=allow_kv_transfer_params)

@@ -30,7 +30,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         body: Exactly the bytes the client sent.
         model: Model name the client asked for; empty where it named none.
         token_ids: First prompt as little-endian u32, where the client sent ids instead of text.
-        prompt_known: False where no prompt can be read: other paths, a hidden body, an empty prompt.
+        prompt_known: False where no prompt can be read: other paths, a hidden body, an empty
+            prompt.
         cache_salt: Client's salt; blocks of another salt never match.
         stream: The client asked for server-sent events.
     """

@@ -1,7 +1,7 @@
 """What an engine says a request cost: `usage` in a JSON answer or in its server-sent events.
 
-Chunks may be cut anywhere. What cannot be read is counted by the owner, never an error: the bytes go
-to the client as they are.
+Chunks may be cut anywhere. What cannot be read is counted by the owner, never an error: the bytes
+go to the client as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class Usage(msgspec.Struct, frozen=True):
     Attributes:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens generated.
-        cached_tokens: Prompt tokens taken from the prefix cache; None where the engine does not say.
+        cached_tokens: Prompt tokens taken from the prefix cache; None where the engine does not
+            say.
     """
 
     prompt_tokens: int

@@ -1,8 +1,8 @@
 """Every metric the router publishes, with its labels.
 
-What happens on the hot path is counted here; what others count (the sidecar's client, the index, the
-pool) is read from them when the page is asked for. Names starting with ``llm_d_epp_`` mean what they
-mean in llm-d; ``warmroute_`` ones are ours.
+What happens on the hot path is counted here; what others count (the sidecar's client, the index,
+the pool) is read from them when the page is asked for. Names starting with ``llm_d_epp_`` mean what
+they mean in llm-d; ``warmroute_`` ones are ours.
 """
 
 from __future__ import annotations
@@ -25,12 +25,31 @@ DURATION_BUCKETS = (
 )  # fmt: skip
 """Seconds; llm-d's buckets, so that its dashboards fit."""
 
-DECISION_BUCKETS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2)
+DECISION_BUCKETS = (
+    0.0001,
+    0.0002,
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1,
+    2,
+)
 
 TOKEN_BUCKETS = (1, *(2**n for n in range(3, 21)))
 
 MAX_MODEL_NAMES = 1000
 """Distinct model names that become label values; clients invent them freely."""
+
+
+Values = Mapping[tuple[str, ...], float]
+"""Label values -> value."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -46,7 +65,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     name: str
     help: str
-    values: Mapping[tuple[str, ...], float]
+    values: Values
     labels: Sequence[str] = ()
     counter: bool = False
 
@@ -92,7 +111,9 @@ class Metrics:
         self._input = self._histogram("request_input_tokens", "Prompt tokens.", TOKEN_BUCKETS)
         self._output = self._histogram("request_output_tokens", "Generated tokens.", TOKEN_BUCKETS)
         self._cached = self._histogram(
-            "request_cached_tokens", "Prompt tokens the engine reused, as it reports.", TOKEN_BUCKETS
+            "request_cached_tokens",
+            "Prompt tokens the engine reused, as it reports.",
+            TOKEN_BUCKETS,
         )
         self._decision = Histogram(
             "llm_d_epp_scheduler_e2e_duration_seconds",

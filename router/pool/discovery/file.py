@@ -134,11 +134,12 @@ class _Loader(yaml.CSafeLoader):
 def _load(text: bytes) -> object:
     try:
         return yaml.load(text, _Loader)
-    except (yaml.scanner.ScannerError, yaml.parser.ParserError):
+    except (yaml.scanner.ScannerError, yaml.parser.ParserError) as error:
         # Some JSON is no YAML, such as JSON indented with tabs.
-        if not text.lstrip().startswith(b"{"):
-            raise
-        return msgspec.json.decode(text)
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            raise error from None
 
 
 def _judge(entry: EndpointEntry, place: str) -> Entry | str:

@@ -35,12 +35,14 @@ _Version = tuple[int, int, int]
 class FileDiscovery:
     """Keeps a pool as an endpoints file says.
 
-    Without `watch_file` only the hostnames are followed. A file that becomes unreadable or wrong changes nothing, and is reported once. A hostname keeps
-    its address while that is among its addresses, and while it does not resolve at all: an endpoint
-    that moves without need would lose all that is known of its cache.
+    Without `watch_file` only the hostnames are followed. A file that becomes unreadable or wrong
+    changes nothing, and is reported once. A hostname keeps its address while that is among its
+    addresses, and while it does not resolve at all: an endpoint that moves without need would lose
+    all that is known of its cache.
 
     Attributes:
         synced: The file was read once and the pool holds its endpoints.
+        failures: Attempts to read it again that failed.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class FileDiscovery:
         watch_file: bool = True,
     ) -> None:
         self.synced = False
+        self.failures = 0
         self._path = Path(path)
         self._pool = pool
         self._interval_s = interval_s
@@ -108,7 +111,8 @@ class FileDiscovery:
             version = _version_of(self._path)
             if version is None or version != self._version:
                 await self._reload()
-        if asyncio.get_running_loop().time() >= self._resolve_due_s:
+        due = asyncio.get_running_loop().time() >= self._resolve_due_s
+        if due and self._listing.hostnames():
             await self._publish()
 
     async def _reload(self) -> None:
@@ -119,6 +123,7 @@ class FileDiscovery:
         try:
             await self.load()
         except DiscoveryError as error:
+            self.failures += 1
             text = str(error)
             if text != self._error:
                 log.warning("discovery.failed", path=str(self._path), reason=text)

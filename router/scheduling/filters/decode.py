@@ -11,9 +11,7 @@ from router.pool.endpoint import Endpoint, Role
 from router.producers.facts import Facts
 from router.request.types import Request
 
-_ROLES = frozenset(
-    {None, Role.DECODE, Role.PREFILL_DECODE, Role.BOTH, Role.ENCODE_PREFILL_DECODE}
-)
+_ROLES = frozenset({None, Role.DECODE, Role.PREFILL_DECODE, Role.BOTH, Role.ENCODE_PREFILL_DECODE})
 
 
 class DecodeFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """kv-cache-utilization-scorer: prefer the endpoint with the most free KV cache.
 
-score = 1 - share of the cache held by running requests. An endpoint whose share is not known counts as
-the mean of the known ones: never best, never worst.
+score = 1 - share of the cache held by running requests. An endpoint whose share is not known counts
+as the mean of the known ones: never best, never worst.
 """
 
 from __future__ import annotations

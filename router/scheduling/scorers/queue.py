@@ -1,7 +1,7 @@
 """queue-scorer: prefer the shortest queue.
 
-The shortest scores 1, the longest 0, the rest in proportion; all equal, all score 1. An endpoint whose
-queue is not known counts as the mean of the known ones: never best, never worst.
+The shortest scores 1, the longest 0, the rest in proportion; all equal, all score 1. An endpoint
+whose queue is not known counts as the mean of the known ones: never best, never worst.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""One module per family of event formats; each turns a payload into a `Batch`."""

@@ -1,0 +1,269 @@
+"""PrefixIndex: the index as the router uses it. Event streams go in, matches come out.
+
+It owns the confirmed blocks, the guesses and the streams. All times named `now` or `expires_at` are
+seconds of one monotonic clock that the caller chooses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
+from indexer.events import Reason
+from indexer.feed import Feed, Source
+from indexer.hashing import block_hashes, root
+from indexer.holders import HolderBits
+from indexer.index import BlockIndex
+from indexer.ledger import Ledger
+from indexer.speculative import GuessStats, Speculative, Ticket
+
+SWEEP_BLOCKS = 2000
+"""Entries per turn of upkeep: well under a millisecond."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One identity's walk: the prompt's block hashes under it, and who has them."""
+
+    identity: Identity
+    hashes: Sequence[int]
+    matches: Mapping[Holder, Match]
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """What the index knows about a prompt.
+
+    Attributes:
+        total_blocks: Full blocks in the prompt.
+        matches: Each holder's best match; without those that have no leading block.
+        readings: The same per identity.
+    """
+
+    total_blocks: int
+    matches: Mapping[Holder, Match]
+    readings: Sequence[Reading]
+
+
+class HolderState(msgspec.Struct, frozen=True):
+    """What is known about one holder.
+
+    Attributes:
+        blocks: Tier → blocks held.
+        refused: Why it is credited nothing although its events are understood; None if it is.
+        block_size: Tokens per block as its engine last said.
+        parked_blocks: Blocks that wait for a parent.
+        models: Models its events were taken for.
+        rejected: Its events that did not count, by reason.
+    """
+
+    holder: Holder
+    trust: Trust
+    blocks: Mapping[str, int]
+    refused: Reason | None
+    block_size: int | None
+    parked_blocks: int
+    models: frozenset[str]
+    rejected: Mapping[Reason, int]
+
+
+class IndexStats(msgspec.Struct, frozen=True):
+    """Totals for gauges and counters.
+
+    Attributes:
+        sizes: Entries per internal table.
+        guesses: Guesses that count at the moment, in blocks.
+        guess_stats: How guesses ended so far.
+        rejected: Messages and events that did not count, by reason, ended streams included.
+    """
+
+    holders: int
+    sizes: Mapping[str, int]
+    guesses: int
+    guess_stats: GuessStats
+    rejected: Mapping[Reason, int]
+
+
+class PrefixIndex:
+    """
+    Args:
+        block_size: Tokens per block; must divide the engines' block sizes.
+        count_repeats: See `BlockIndex`.
+        tiers: Names of tiers, best first.
+    """
+
+    def __init__(
+        self, block_size: int, count_repeats: bool = True, tiers: Sequence[str] = (GPU, CPU)
+    ) -> None:
+        bits = HolderBits()
+        self._index = BlockIndex(block_size, count_repeats, tiers, bits)
+        self._guesses = Speculative(bits)
+        self._ledgers: dict[Holder, Ledger] = {}
+        self._feeds: list[Feed] = []
+        self._ended: Counter[Reason] = Counter()
+
+    @property
+    def block_size(self) -> int:
+        return self._index.block_size
+
+    # -- streams --------------------------------------------------------------------------------
+
+    def open(self, source: Source) -> Feed:
+        """A new stream; whoever reads the socket gives it the frames."""
+        feed = Feed(source, self._ledger)
+        self._feeds.append(feed)
+        return feed
+
+    def close(self, feed: Feed) -> None:
+        """End a stream and drop its holders; nothing that it still receives counts."""
+        feed.close()
+        self._feeds.remove(feed)
+        self._ended.update(feed.rejected)
+        for holder in feed.holders:
+            self._drop(holder)
+
+    def drop_endpoint(self, address: str) -> None:
+        """Forget an endpoint, all its ranks. Its open streams go on, as if joined late."""
+        for feed in self._feeds:
+            if feed.source.holder.address == address:
+                feed.restarted()
+        for holder in self._known(address):
+            self._drop(holder)
+
+    def restarted(self, address: str) -> None:
+        """An endpoint is known to be another process than before: forget what it had."""
+        self.drop_endpoint(address)
+
+    def same_process(self, address: str) -> None:
+        """An endpoint whose connection was lost is known to be the same process as before."""
+        for feed in self._feeds:
+            if feed.source.holder.address == address:
+                feed.proven()
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def match(
+        self,
+        identities: Sequence[Identity],
+        tokens: bytes,
+        now: float,
+        media: MediaIds | None = None,
+    ) -> Lookup:
+        """Who has how much of a prompt, given as packed token ids.
+
+        `identities` are the spellings under which engines may announce the request's blocks, the
+        likeliest first; at least one. Those whose model no stream has are skipped, the first apart.
+        """
+        self._guesses.expire(now)
+        seen = self.models_seen() if len(identities) > 1 else frozenset()
+        readings = [
+            self._read(identity, tokens, media)
+            for number, identity in enumerate(identities)
+            if number == 0 or identity.model in seen
+        ]
+        matches = dict(readings[0].matches)
+        for reading in readings[1:]:
+            for holder, match in reading.matches.items():
+                best = matches.get(holder, match)
+                matches[holder] = max(best, match, key=lambda m: (m.blocks, m.speculative))
+        return Lookup(len(readings[0].hashes), matches, readings)
+
+    def guess(self, lookup: Lookup, holder: Holder, expires_at: float) -> Ticket:
+        """Expect the holder to have the whole prompt soon, because the request goes there."""
+        models = self._models(holder)
+        reading = next((r for r in lookup.readings if r.identity.model in models), None)
+        if reading is None:
+            reading = lookup.readings[0]
+        match = reading.matches.get(holder)
+        confirmed = match.blocks if match else 0
+        return self._guesses.record(holder, reading.hashes[confirmed:], expires_at)
+
+    def extend(self, ticket: Ticket, expires_at: float) -> None:
+        """Let a guess live longer: its request still waits for the engine."""
+        self._guesses.extend(ticket, expires_at)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Take a guess back: its request failed or went elsewhere."""
+        self._guesses.withdraw(ticket)
+
+    # -- upkeep and figures ---------------------------------------------------------------------
+
+    def tick(self, now: float, max_blocks: int = SWEEP_BLOCKS) -> bool:
+        """Expire guesses and clear up a bounded part; True while there is more to clear up."""
+        self._guesses.expire(now)
+        return self._index.sweep(max_blocks)
+
+    def models_seen(self) -> frozenset[str]:
+        """Models that events of open streams were taken for."""
+        return frozenset().union(*(feed.models for feed in self._feeds))
+
+    def trust(self, holder: Holder) -> Trust:
+        """The least trust among the holder's streams; partial if it has none."""
+        found = {feed.trust for feed in self._feeds if holder in feed.holders}
+        for trust in (Trust.STALE, Trust.PARTIAL, Trust.EXACT):
+            if trust in found:
+                return trust
+        return Trust.PARTIAL
+
+    def state(self, holder: Holder) -> HolderState:
+        ledger = self._ledgers.get(holder) or Ledger(holder, self._index, self._guesses)
+        return HolderState(
+            holder=holder,
+            trust=self.trust(holder),
+            blocks=self._index.blocks(holder),
+            refused=ledger.refused,
+            block_size=ledger.block_size,
+            parked_blocks=ledger.parked_blocks,
+            models=frozenset(self._models(holder)),
+            rejected=dict(ledger.rejected),
+        )
+
+    def holders(self) -> tuple[Holder, ...]:
+        """All holders of whom something was heard or guessed, in order."""
+        return tuple(sorted({*self._ledgers, *self._index.bits.holders()}))
+
+    def feeds(self) -> Sequence[Feed]:
+        """The open streams, to be read only."""
+        return tuple(self._feeds)
+
+    def stats(self) -> IndexStats:
+        rejected = Counter(self._ended)
+        for feed in self._feeds:
+            rejected.update(feed.rejected)
+        for ledger in self._ledgers.values():
+            rejected.update(ledger.rejected)
+        return IndexStats(
+            holders=len(self._index.bits),
+            sizes=self._index.sizes(),
+            guesses=self._guesses.outstanding(),
+            guess_stats=msgspec.structs.replace(self._guesses.stats),
+            rejected=rejected,
+        )
+
+    def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:
+        hashes = block_hashes(tokens, self._index.block_size, root(identity), media)
+        return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
+
+    def _ledger(self, holder: Holder) -> Ledger:
+        ledger = self._ledgers.get(holder)
+        if ledger is None:
+            ledger = self._ledgers[holder] = Ledger(holder, self._index, self._guesses)
+        return ledger
+
+    def _drop(self, holder: Holder) -> None:
+        ledger = self._ledgers.pop(holder, None)
+        if ledger is not None:
+            self._ended.update(ledger.rejected)
+        self._guesses.forget(holder)
+        self._index.clear(holder)
+        self._index.bits.resume(holder)
+        for feed in self._feeds:
+            if holder in feed.holders:
+                feed.missed_something()
+
+    def _known(self, address: str) -> list[Holder]:
+        return [holder for holder in self.holders() if holder.address == address]
+
+    def _models(self, holder: Holder) -> set[str]:
+        return {model for feed in self._feeds if holder in feed.holders for model in feed.models}

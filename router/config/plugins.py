@@ -1,0 +1,62 @@
+"""Plugin instances: from the `plugins` list to built values, and references to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from router import catalog
+from router.config.errors import ConfigError
+from router.config.schema import PluginEntry
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """One plugin instance of the file.
+
+    Attributes:
+        path: Where it stands in the file.
+        value: The plugin, or its parameters where it needs IO to run.
+    """
+
+    name: str
+    type: str
+    path: str
+    value: Any
+
+
+def instances(entries: Sequence[PluginEntry]) -> dict[str, Plugin]:
+    plugins: dict[str, Plugin] = {}
+    for i, entry in enumerate(entries):
+        path = f"$.plugins[{i}]"
+        name = entry.name or entry.type
+        if name in plugins:
+            raise ConfigError(f"plugin name {name!r} stands twice - at `{path}`")
+        plugins[name] = Plugin(name, entry.type, path, _instance(entry, path))
+    return plugins
+
+
+def _instance(entry: PluginEntry, path: str) -> object:
+    cls = catalog.ALL.get(entry.type)
+    if cls is None:
+        known = ", ".join(sorted(catalog.ALL))
+        raise ConfigError(f"unknown plugin type {entry.type!r}; known: {known} - at `{path}.type`")
+    try:
+        return msgspec.convert(entry.parameters or {}, cls)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_relocated(str(error), f"{path}.parameters")) from error
+
+
+def _relocated(message: str, path: str) -> str:
+    """msgspec names places from `$`; here `$` is the plugin's parameters."""
+    if " - at `$" in message:
+        return message.replace(" - at `$", f" - at `{path}", 1)
+    return f"{message} - at `{path}`"
+
+
+def referenced(ref: str, plugins: Mapping[str, Plugin], path: str) -> Plugin:
+    if ref not in plugins:
+        known = ", ".join(plugins) or "none"
+        raise ConfigError(f"undefined plugin {ref!r}; defined: {known} - at `{path}.pluginRef`")
+    return plugins[ref]

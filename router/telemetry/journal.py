@@ -1,0 +1,55 @@
+"""Tells metrics, the kept decisions and the log of each request. IO (it logs)."""
+
+from __future__ import annotations
+
+import structlog
+
+from router.errors import RouterError
+from router.telemetry.decisions import Decisions, Record
+from router.telemetry.metrics import Metrics
+
+log = structlog.get_logger()
+
+
+class Journal:
+    """The director's observer. One line a request, at its end; never a prompt."""
+
+    def __init__(self, metrics: Metrics, decisions: Decisions) -> None:
+        self._metrics = metrics
+        self._decisions = decisions
+
+    def routed(self, record: Record) -> None:
+        """A request has its endpoint."""
+        self._decisions.add(record)
+        self._metrics.routed(record)
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        """A request was refused."""
+        self._decisions.add(record)
+        self._metrics.refused(record, error)
+        log.info(
+            "request.ended",
+            request_id=record.request_id,
+            kind=record.kind,
+            status=error.status,
+            refused=record.refused,
+        )
+
+    def ended(self, record: Record) -> None:
+        """A request's exchange is over."""
+        self._metrics.ended(record)
+        usage, endpoint = record.usage, record.endpoint or ""
+        log.info(
+            "request.ended",
+            request_id=record.request_id,
+            kind=record.kind,
+            model=record.model,
+            endpoint=endpoint,
+            status=record.status,
+            prompt_tokens=record.prompt_tokens,
+            predicted=record.predicted_cached_tokens,
+            reported=usage.cached_tokens if usage else None,
+            scores={name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
+            took_ms=round(record.took_ms, 2),
+            duration_ms=round(record.duration_ms or 0.0, 1),
+        )

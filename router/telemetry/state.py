@@ -1,0 +1,189 @@
+"""The router's state for people and for gauges: endpoints, index, streams, what is degraded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from indexer.block import Trust
+from indexer.feed import Feed
+from router.extproc.stats import StreamStats
+from router.pool.endpoint import Endpoint
+from router.pool.pool import Pool
+from router.producers.inflight import InFlightLoad
+from router.producers.prefix import PrecisePrefix
+from router.producers.tokens import SidecarClient
+from router.telemetry.metrics import Sample, Values
+
+
+class State:
+    """
+    Attributes:
+        serving: The ext_proc port is open and the router does not drain.
+        config_warnings: What the configuration asks for that cannot have an effect.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        streams: StreamStats,
+        sidecars: Sequence[SidecarClient],
+        prefixes: Sequence[PrecisePrefix],
+        loads: Sequence[InFlightLoad],
+    ) -> None:
+        self.serving = False
+        self.config_warnings: Sequence[str] = ()
+        self._pool = pool
+        self._streams = streams
+        self._sidecars = sidecars
+        self._prefixes = prefixes
+        self._loads = loads
+
+    def degraded(self) -> list[str]:
+        """What works less well than it should, in a few words each."""
+        endpoints = self._pool.snapshot()
+        faults = []
+        if not endpoints:
+            faults.append("no endpoints")
+        faults += [
+            f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
+        ]
+        faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
+        faults += ["tokenizer: not connected" for s in self._sidecars if not s.stats.connected]
+        for prefix in self._prefixes:
+            for feed in prefix.index.feeds():
+                if feed.trust is Trust.STALE:
+                    address = feed.source.holder.address
+                    faults.append(f"endpoint {address}: its event stream is lost")
+        return faults
+
+    def describe(self) -> Mapping[str, Any]:
+        """Everything worth knowing."""
+        in_flight = self._loads[0].requests if self._loads else {}
+        return {
+            "endpoints": [_endpoint(e, in_flight) for e in self._pool.snapshot()],
+            "indexes": [_index(prefix) for prefix in self._prefixes],
+            "tokenizers": [
+                {
+                    "connected": s.stats.connected,
+                    "tokenized": s.stats.tokenized,
+                    "missing": dict(s.stats.missing),
+                }
+                for s in self._sidecars
+            ],
+            "streams": {
+                "open": self._streams.open,
+                "total": self._streams.total,
+                "failed": self._streams.failed,
+            },
+            "config_warnings": list(self.config_warnings),
+            "degraded": self.degraded(),
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """What is counted elsewhere, for the metrics page."""
+        yield from self._pool_samples()
+        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._streams.open})
+        failed: Values = {(): float(self._streams.failed)}
+        yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
+        warnings: Values = {(): float(len(self.config_warnings))}
+        yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
+        for sidecar in self._sidecars:
+            yield from _sidecar_samples(sidecar)
+        for prefix in self._prefixes:
+            yield from _index_samples(prefix)
+
+    def _pool_samples(self) -> Iterator[Sample]:
+        endpoints = self._pool.snapshot()
+        ready: Values = {(): float(sum(e.alive for e in endpoints))}
+        yield Sample("llm_d_epp_ready_endpoints", "Endpoints that can be picked.", ready)
+        label = ("model_server_endpoint",)
+        waiting: Values = {
+            (e.address,): float(e.metrics.waiting)
+            for e in endpoints
+            if e.metrics is not None and e.metrics.waiting is not None
+        }
+        yield Sample("llm_d_epp_per_endpoint_queue_size", "Requests waiting.", waiting, label)
+        for load in self._loads:
+            counts: Values = {(a,): float(n) for a, n in load.requests.items()}
+            yield Sample("warmroute_inflight_requests", "From this router.", counts, label)
+        hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in endpoints if e.metrics}
+        queries: Values = {
+            (e.address,): e.metrics.prefix_queries or 0.0 for e in endpoints if e.metrics
+        }
+        yield Sample("warmroute_engine_prefix_hits", "Tokens, as engines say.", hits, label, True)
+        yield Sample(
+            "warmroute_engine_prefix_queries", "Tokens, as engines say.", queries, label, True
+        )
+
+
+def _sidecar_samples(sidecar: SidecarClient) -> Iterator[Sample]:
+    stats = sidecar.stats
+    connected: Values = {(): float(stats.connected)}
+    yield Sample("warmroute_tokenizer_connected", "The sidecar is reached.", connected)
+    done: Values = {(): float(stats.tokenized)}
+    yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
+    yield Sample(
+        "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True
+    )
+
+
+def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
+    stats, name = prefix.index.stats(), prefix.name
+    sizes: Values = {(name, table): float(n) for table, n in stats.sizes.items()}
+    yield Sample("warmroute_index_entries", "By table.", sizes, ("producer", "table"))
+    rejected: Values = {(name, str(reason)): float(n) for reason, n in stats.rejected.items()}
+    yield Sample(
+        "warmroute_kv_events_rejected", "Messages and events left out.", rejected,
+        ("producer", "reason"), True,
+    )  # fmt: skip
+    guesses = stats.guess_stats
+    ends: Values = {
+        (name, "confirmed"): float(guesses.confirmed),
+        (name, "expired"): float(guesses.expired),
+        (name, "withdrawn"): float(guesses.withdrawn),
+        (name, "overruled"): float(guesses.overruled),
+    }
+    yield Sample("warmroute_guesses_ended", "Blocks.", ends, ("producer", "how"), True)
+    recorded: Values = {(name,): float(guesses.recorded)}
+    yield Sample("warmroute_guesses_recorded", "Blocks.", recorded, ("producer",), True)
+    events: Values = {(name,): float(sum(feed.stats.events for feed in prefix.index.feeds()))}
+    yield Sample("warmroute_kv_events_applied", "By open streams.", events, ("producer",))
+
+
+def _endpoint(endpoint: Endpoint, in_flight: Mapping[str, int]) -> Mapping[str, Any]:
+    return {
+        "name": endpoint.name,
+        "namespace": endpoint.namespace,
+        "address": endpoint.address,
+        "labels": endpoint.labels,
+        "rank": endpoint.rank,
+        "alive": endpoint.alive,
+        "in_flight": in_flight.get(endpoint.address, 0),
+        "metrics": endpoint.metrics,
+        "models": endpoint.models,
+    }
+
+
+def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
+    index = prefix.index
+    return {
+        "producer": prefix.name,
+        "block_size": index.block_size,
+        "stats": index.stats(),
+        "holders": [index.state(holder) for holder in index.holders()],
+        "feeds": [_feed(feed) for feed in index.feeds()],
+    }
+
+
+def _feed(feed: Feed) -> Mapping[str, Any]:
+    return {
+        "holder": feed.source.holder,
+        "endpoint": feed.source.endpoint,
+        "base_model": feed.base_model,
+        "models": sorted(feed.models),
+        "trust": feed.trust,
+        "stats": feed.stats,
+        "rejected": dict(feed.rejected),
+    }

@@ -1,0 +1,85 @@
+"""The routes that generate: /v1/completions and /v1/chat/completions, whole or streamed. IO."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from aiohttp import web
+
+from simulator import responses
+from simulator.answering import Answering
+from simulator.hashing import Identity
+from simulator.openai import Kind, parse_ask
+from simulator.responses import Head
+from simulator.service import (
+    head_of,
+    json_body,
+    json_response,
+    off_loop_if_large,
+    service_of,
+)
+
+_STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8"}
+
+
+async def completions(request: web.Request) -> web.StreamResponse:
+    return await _generate(request, "completion")
+
+
+async def chat_completions(request: web.Request) -> web.StreamResponse:
+    return await _generate(request, "chat")
+
+
+ROUTES = (
+    web.post("/v1/completions", completions),
+    web.post("/v1/chat/completions", chat_completions),
+)
+
+
+async def _generate(request: web.Request, kind: Kind) -> web.StreamResponse:
+    """Prepare, queue, answer. The client's going away cancels this, which aborts the request."""
+    service = service_of(request)
+    body, size_bytes = await json_body(request)
+    ask = parse_ask(body, kind)
+    identity = Identity(service.served.find(ask.model), ask.cache_salt)
+    rank = service.pick_rank(request.headers.get("X-data-parallel-rank"))
+    prompts = await off_loop_if_large(
+        size_bytes, partial(service.preparer.prompts, kind, body, ask, identity)
+    )
+    head = head_of(request, kind, ask)
+    session_id = ask.session(request.headers.get("X-Session-ID"))
+    answering = Answering(head, prompts, identity, session_id, rank, service.language)
+    service.in_flight += 1
+    try:
+        async with answering:
+            return await (_stream if ask.stream else _whole)(request, head, answering)
+    finally:
+        service.in_flight -= 1
+
+
+async def _whole(request: web.Request, head: Head, answering: Answering) -> web.StreamResponse:
+    async for _ in answering.steps():
+        pass
+    return json_response(responses.complete(head, answering.choices))
+
+
+async def _stream(request: web.Request, head: Head, answering: Answering) -> web.StreamResponse:
+    """As vLLM, the stream opens at once and stays silent until the first token."""
+    response = web.StreamResponse(headers=_STREAM_HEADERS)
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    opened = head.kind == "completion"
+    async for added in answering.steps():
+        if not opened:
+            for choice in answering.choices:
+                await response.write(responses.sse(responses.opening(head, choice)))
+            opened = True
+        chunk = responses.delta(head, added.choice, added.text, added.token_ids)
+        added.choice.streamed = True
+        await response.write(responses.sse(chunk))
+    if head.ask.includes_usage:
+        closing = responses.closing_usage(head, answering.choices)
+        await response.write(responses.sse(closing))
+    await response.write(responses.DONE)
+    await response.write_eof()
+    return response

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import BadRequest, BodyTooLarge, NoEndpoints, RouterError, Saturated
+from router.extproc import headers, reply
+from router.extproc.exchange import Phase, RequestReady
+from router.extproc.pb import ext_proc_pb2 as pb
+
+AT_BODY = RequestReady({}, b"{}", Phase.REQUEST_BODY)
+AT_HEADERS = RequestReady({}, b"", Phase.REQUEST_HEADERS)
+
+
+def set_headers(mutation: pb.HeaderMutation) -> Mapping[str, bytes]:
+    for option in mutation.set_headers:
+        assert option.append_action == pb.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+    return {option.header.key: option.header.raw_value for option in mutation.set_headers}
+
+
+def test_the_destination_stands_in_header_and_metadata() -> None:
+    (answer,) = reply.routed(AT_BODY, "10.0.0.7:8000", {"x-request-id": "r1"})
+    mutation = answer.request_body.response.header_mutation
+    assert set_headers(mutation) == {
+        "x-gateway-destination-endpoint": b"10.0.0.7:8000",
+        "x-request-id": b"r1",
+    }
+    metadata = answer.dynamic_metadata.fields["envoy.lb"].struct_value
+    assert metadata.fields["x-gateway-destination-endpoint"].string_value == "10.0.0.7:8000"
+
+
+@pytest.mark.parametrize("ready", [AT_BODY, AT_HEADERS], ids=["body", "headers"])
+def test_whatever_a_client_sent_to_steer_the_router_is_removed(ready: RequestReady) -> None:
+    (answer,) = reply.routed(ready, "10.0.0.7:8000", {})
+    part = answer.request_body if ready is AT_BODY else answer.request_headers
+    removed = list(part.response.header_mutation.remove_headers)
+    assert removed == list(headers.REMOVED)
+    assert {"x-prefiller-host-port", "x-slo-ttft-ms", "epp-profile"} <= set(removed)
+    assert not {"x-request-id", "traceparent", "prefer", "x-session-token"} & set(removed)
+
+
+@given(st.binary(max_size=300_000), st.booleans())
+def test_full_duplex_sends_the_whole_body_back_in_small_pieces(body: bytes, trailers: bool) -> None:
+    ready = RequestReady({}, body, Phase.REQUEST_BODY, True, trailers)
+    first, *rest = reply.routed(ready, "10.0.0.7:8000", {})
+    assert first.HasField("request_headers")
+    if trailers:
+        assert rest.pop().HasField("request_trailers")
+    pieces = [m.request_body.response.body_mutation.streamed_response for m in rest]
+    assert b"".join(piece.body for piece in pieces) == body
+    assert all(len(piece.body) <= 64 * 1024 for piece in pieces)
+    assert [piece.end_of_stream for piece in pieces] == [False] * (len(pieces) - 1) + [not trailers]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (BadRequest("no"), 400, None),
+        (BodyTooLarge("big"), 413, None),
+        (NoEndpoints("none"), 503, b"rejected-no-endpoints"),
+        (Saturated("full"), 429, b"rejected-saturated"),
+        (RouterError("oops"), 500, None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_a_refusal_has_the_shape_of_an_openai_error(
+    error: RouterError, status: int, reason: bytes | None
+) -> None:
+    answer = reply.refused(error).immediate_response
+    assert answer.status.code == status
+    body = json.loads(answer.body)
+    assert body["error"]["message"] == str(error)
+    assert body["error"]["code"] == status
+    assert body["error"]["type"]
+    sent = set_headers(answer.headers)
+    assert sent["content-type"] == b"application/json"
+    assert sent.get("x-llm-d-request-dropped-reason") == reason
+
+
+def test_a_full_duplex_response_chunk_comes_back_unchanged() -> None:
+    answers = list(reply.echoed(b"y" * 100_000, end=True))
+    pieces = [a.response_body.response.body_mutation.streamed_response for a in answers]
+    assert b"".join(piece.body for piece in pieces) == b"y" * 100_000
+    assert [piece.end_of_stream for piece in pieces] == [False, True]
+
+
+def test_only_the_response_body_mode_is_overridden() -> None:
+    override = reply.proceed_with_body().mode_override
+    assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)

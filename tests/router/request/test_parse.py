@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import BadRequest
+from router.request.parse import kind_of, parse
+from router.request.types import Kind, Request
+
+COMPLETION = {":method": "POST", ":path": "/v1/completions", "content-type": "application/json"}
+CHAT = {**COMPLETION, ":path": "/v1/chat/completions"}
+
+
+def completion(**body: Any) -> Request:
+    return parse(COMPLETION, msgspec.json.encode(body), "r1")
+
+
+def ids(*tokens: int) -> bytes:
+    return struct.pack(f"<{len(tokens)}I", *tokens)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/completions", Kind.COMPLETION),
+        ("/v1/chat/completions", Kind.CHAT),
+        ("/v1/chat/completions?api-version=1", Kind.CHAT),
+        ("/v1/chat/completions/", Kind.CHAT),
+        ("/openai/v1/chat/completions", Kind.CHAT),
+        ("/v1/foochat/completions", Kind.COMPLETION),
+        ("/v1/mycompletions", Kind.OTHER),
+        ("/v1/chat/completions/render", Kind.OTHER),
+        ("/v1/embeddings", Kind.OTHER),
+        ("/anything", Kind.OTHER),
+        ("", Kind.OTHER),
+    ],
+)
+def test_the_path_tells_the_api(path: str, kind: Kind) -> None:
+    assert kind_of({**COMPLETION, ":path": path}) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"content-type": "application/json; charset=utf-8"}, Kind.CHAT),
+        ({"content-type": ""}, Kind.CHAT),
+        ({"content-type": "multipart/form-data; boundary=x"}, Kind.OTHER),
+        ({"content-type": "text/plain"}, Kind.OTHER),
+        ({"content-encoding": "identity"}, Kind.CHAT),
+        ({"content-encoding": "gzip"}, Kind.OTHER),
+        ({":method": "GET"}, Kind.OTHER),
+    ],
+    ids=str,
+)
+def test_what_is_not_plain_json_goes_by_load(headers: dict[str, str], kind: Kind) -> None:
+    assert kind_of({**CHAT, **headers}) is kind
+
+
+@pytest.mark.parametrize(
+    ("prompt", "token_ids", "known"),
+    [
+        ("abc", None, True),
+        (["abc", "def"], None, True),
+        ([1, 2, 3], ids(1, 2, 3), True),
+        ([[1, 2, 3], [4, 5, 6]], ids(1, 2, 3), True),
+        ("", None, False),
+        ([], None, False),
+        ([""], None, False),
+        ([[]], b"", False),
+        ([2**31 - 1], ids(2**31 - 1), True),
+    ],
+    ids=str,
+)
+def test_every_legal_prompt_is_read(prompt: Any, token_ids: bytes | None, known: bool) -> None:
+    request = completion(model="m", prompt=prompt)
+    assert (request.token_ids, request.prompt_known) == (token_ids, known)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, 42, [1, "a"], ["a", [7]], [-1], [2**31], [[1], [-1]], [1.5], {"a": 1}, [None]],
+    ids=str,
+)
+def test_an_impossible_prompt_is_a_bad_request(prompt: Any) -> None:
+    with pytest.raises(BadRequest, match="prompt"):
+        completion(model="m", prompt=prompt)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"prompt": "\xff"}',
+        b'{"prompt": "\\ud800"}',
+        b'{"prompt": "\\udc00\\ud800"}',
+        b'{"prompt": "a", "user": "\\ud800"}',
+        b'{"prompt": "a", "model": 3}',
+        b'{"prompt": "a", "stream": "yes"}',
+        b'{"prompt": "a", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+def test_a_broken_body_is_a_bad_request(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse(COMPLETION, body, "r1")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], None, ["x"], [{"content": "no role"}], [{"role": "user", "content": 3}]],
+    ids=str,
+)
+def test_an_impossible_chat_is_a_bad_request(messages: Any) -> None:
+    with pytest.raises(BadRequest):
+        parse(CHAT, msgspec.json.encode({"messages": messages}), "r1")
+
+
+def test_odd_but_legal_messages_are_read() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "developer", "content": "be brief", "name": "d"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "new-kind"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": [{"type": "text", "text": "42"}], "tool_call_id": "c"},
+        {"role": "assistant"},
+        {"role": "user", "content": ""},
+    ]
+    request = parse(CHAT, msgspec.json.encode({"model": "m", "messages": messages}), "r1")
+    assert (request.kind, request.model, request.prompt_known) == (Kind.CHAT, "m", True)
+
+
+def test_both_spellings_of_a_surrogate_pair_are_legal() -> None:
+    escaped = parse(COMPLETION, b'{"prompt": "\\ud83d\\ude00", "model": "\\ud83d\\ude00"}', "r1")
+    assert escaped.model == "\N{GRINNING FACE}"
+
+
+def test_fields_of_the_request_are_kept() -> None:
+    request = completion(model="m", prompt="x", stream=True, cache_salt="s", future_field=[1])
+    assert (request.model, request.stream, request.cache_salt) == ("m", True, "s")
+    assert request.body.startswith(b"{")
+
+
+def test_a_missing_model_is_the_engines_default() -> None:
+    assert completion(prompt="x").model == ""
+
+
+@pytest.mark.parametrize(
+    "reserved",
+    [
+        {"kv_transfer_params": {"do_remote_prefill": True}},
+        {"vllm_xargs": {"kv_cache_report_mode": "full"}},
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_what_only_the_router_may_send_is_refused(reserved: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match=next(iter(reserved))):
+        completion(prompt="x", **reserved)
+
+
+def test_transfer_parameters_pass_where_that_is_allowed() -> None:
+    body = msgspec.json.encode({"prompt": "x", "kv_transfer_params": {"a": 1}})
+    assert parse(COMPLETION, body, "r1", allow_kv_transfer_params=True).prompt_known
+
+
+def test_a_hidden_body_goes_by_load() -> None:
+    request = parse(COMPLETION, None, "r1")
+    assert (request.kind, request.prompt_known) == (Kind.OTHER, False)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_worse_than_a_bad_request(body: bytes) -> None:
+    for headers in (COMPLETION, CHAT):
+        try:
+            parse(headers, body, "r1")
+        except BadRequest as error:
+            assert str(error)

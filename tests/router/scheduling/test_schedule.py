@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from router.errors import NoEndpoints, Saturated
+from router.pool.endpoint import ROLE_LABEL, Endpoint
+from router.producers.facts import Facts
+from router.request.types import Request
+from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.schedule import schedule
+from router.scheduling.scorers.active_request import ActiveRequestScorer
+from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
+from router.scheduling.types import Decision, NamedFilter, NamedScorer, Profile
+from tests.support import make
+
+
+class NoneFits(msgspec.Struct, frozen=True):
+    """A load filter that finds everybody too busy."""
+
+    by_load: ClassVar[bool] = True
+
+    def filter(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[Endpoint]:
+        return []
+
+
+class OutOfRange(msgspec.Struct, frozen=True):
+    """A scorer that breaks its promise."""
+
+    def score(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[float]:
+        return [-3.0, 7.0][: len(endpoints)]
+
+
+def decide(profile: Profile, *endpoints: Endpoint, facts: Facts | None = None) -> Decision:
+    known = facts or make.facts()
+    return schedule(profile, make.request(), endpoints, known, random.Random(0))
+
+
+def profile(*scorers: NamedScorer, filters: Sequence[NamedFilter] = ()) -> Profile:
+    return Profile("default", tuple(filters), scorers, MaxScorePicker())
+
+
+def test_totals_are_weighted_sums() -> None:
+    rated = profile(
+        NamedScorer("prefix", PrefixCacheScorer(), 3.0),
+        NamedScorer("active", ActiveRequestScorer(), 2.0),
+    )
+    facts = make.facts(total_blocks=4, in_flight={"a": 2}, a=make.held(3))
+    decision = decide(rated, make.endpoint("a"), make.endpoint("b"), facts=facts)
+    assert decision.endpoint.address == "a"
+    assert decision.totals == {"a": 2.25, "b": 2.0}
+    assert decision.scores == {"prefix": {"a": 0.75, "b": 0.0}, "active": {"a": 0.0, "b": 1.0}}
+
+
+def test_scores_out_of_range_are_clamped() -> None:
+    decision = decide(
+        profile(NamedScorer("bad", OutOfRange(), 2.0)), make.endpoint("a"), make.endpoint("b")
+    )
+    assert decision.totals == {"a": 0.0, "b": 2.0}
+
+
+def test_the_decision_says_what_each_filter_dropped() -> None:
+    prefill = make.endpoint("p", labels={ROLE_LABEL: "prefill"})
+    roles = profile(filters=[NamedFilter("decode-filter", DecodeFilter())])
+    decision = decide(roles, prefill, make.endpoint("d"))
+    assert decision.endpoint.address == "d"
+    assert [(d.filter, d.addresses) for d in decision.dropped] == [("decode-filter", ("p",))]
+
+
+def test_an_empty_pool_has_no_endpoints() -> None:
+    with pytest.raises(NoEndpoints):
+        decide(profile())
+
+
+def test_a_role_filter_that_leaves_nobody_means_no_endpoints() -> None:
+    roles = profile(filters=[NamedFilter("decode-filter", DecodeFilter())])
+    with pytest.raises(NoEndpoints, match="decode-filter"):
+        decide(roles, make.endpoint("p", labels={ROLE_LABEL: "prefill"}))
+
+
+def test_a_load_filter_that_leaves_nobody_means_saturated() -> None:
+    with pytest.raises(Saturated, match="busy"):
+        decide(profile(filters=[NamedFilter("busy", NoneFits())]), make.endpoint("a"))

@@ -1,0 +1,44 @@
+"""Builders: every argument optional, so that a test names only what it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.pool.endpoint import Endpoint, EngineMetrics
+from router.producers.facts import Facts, HeldPrefix, InFlight, PrefixMatch
+from router.request.types import Kind, Request
+
+
+def endpoint(address: str = "10.0.0.1:8000", **fields: Any) -> Endpoint:
+    """An endpoint; `waiting`, `running` and `kv_usage` become its metrics."""
+    figures = {k: fields.pop(k) for k in ("waiting", "running", "kv_usage") if k in fields}
+    if figures:
+        fields["metrics"] = EngineMetrics(**figures)
+    return Endpoint(**{"name": address, "address": address, **fields})
+
+
+def request(**fields: Any) -> Request:
+    """A completion of a model called m."""
+    return Request(**{"id": "r1", "kind": Kind.COMPLETION, "model": "m", **fields})
+
+
+def held(blocks: int, speculative: int | None = None, weighted: float | None = None) -> HeldPrefix:
+    """So many leading blocks in GPU memory."""
+    reach = blocks if speculative is None else speculative
+    weight = float(reach) if weighted is None else weighted
+    return HeldPrefix(blocks, {"gpu": blocks} if blocks else {}, reach, weight)
+
+
+def facts(
+    total_blocks: int = 0,
+    block_size: int = 16,
+    in_flight: dict[str, int] | None = None,
+    **held_by: HeldPrefix,
+) -> Facts:
+    """Facts of one request; `held_by` maps an endpoint's address to what it holds."""
+    known = Facts()
+    if total_blocks:
+        known.put(PrefixMatch(total_blocks, block_size, held_by), "prefix")
+    if in_flight is not None:
+        known.put(InFlight(in_flight), "load")
+    return known

@@ -1,0 +1,44 @@
+"""/metrics over HTTP."""
+
+from __future__ import annotations
+
+import socket
+
+import aiohttp
+import pytest
+
+from tokenizer_sidecar.metrics_http import serving_metrics
+from tokenizer_sidecar.stats import Stats
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_metrics_are_served_and_follow_the_counters() -> None:
+    stats, port = Stats(), free_port()
+    async with serving_metrics(stats, "127.0.0.1", port), aiohttp.ClientSession() as session:
+        stats.requests["OK"] += 3
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+            assert response.status == 200
+            assert response.content_type == "text/plain"
+            assert 'warmroute_tokenizer_requests_total{outcome="ok"} 3' in await response.text()
+
+
+async def test_the_port_is_free_afterwards() -> None:
+    port = free_port()
+    for _ in range(2):
+        async with serving_metrics(Stats(), "127.0.0.1", port):
+            pass
+
+
+async def test_a_taken_port_is_an_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        with pytest.raises(OSError, match="address already in use"):
+            async with serving_metrics(Stats(), "127.0.0.1", taken.getsockname()[1]):
+                pass

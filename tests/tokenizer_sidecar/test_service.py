@@ -1,0 +1,229 @@
+"""The service over a real socket: many requests on one stream, and what may go wrong with one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from tests.tokenizer_sidecar.disk import TINY, captured, chat
+from tests.tokenizer_sidecar.wire import ask, ids, reply, request, served, until
+from tokenizer_sidecar.models import Backoff, Models
+from tokenizer_sidecar.pb.tokenizer_pb2 import (
+    FAILED,
+    NOT_READY,
+    OK,
+    REFUSED,
+    UNKNOWN_MODEL,
+    UNSUPPORTED,
+    ListModelsRequest,
+)
+from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.service import Service
+from tokenizer_sidecar.stats import Stats
+
+if TYPE_CHECKING:
+    from tokenizer_sidecar.pb.tokenizer_pb2_grpc import TokenizerAsyncStub
+
+
+class Gated(Renderer):
+    """Holds completions back until the gate opens; fails on the prompt "boom"."""
+
+    gate: threading.Event
+    begun: list[object]
+
+    def first_completion(self, body: Mapping[str, Any]) -> list[int]:
+        if body["prompt"] == "boom":
+            raise RuntimeError("a secret prompt")
+        self.begun.append(body)
+        assert self.gate.wait(20)
+        return super().first_completion(body)
+
+
+class Running:
+    """A service with the tiny model and one that never loads."""
+
+    def __init__(self, *, max_in_flight: int = 256, workers: int = 4) -> None:
+        self.renderer = Gated.load(TINY)
+        self.renderer.gate = threading.Event()
+        self.renderer.begun = []
+        self.stats = Stats()
+        directories = {"tiny": TINY, "late": TINY / "nowhere"}
+        self.models = Models(directories, self.stats, Backoff(60.0), self._load)
+        self.service = Service(
+            self.models, self.stats, workers=workers, max_in_flight=max_in_flight
+        )
+
+    def _load(self, directory: Path) -> Renderer:
+        return self.renderer if directory == TINY else Renderer.load(directory)
+
+    @asynccontextmanager
+    async def open(self, path: Path) -> AsyncIterator[TokenizerAsyncStub]:
+        with ThreadPoolExecutor(1) as pool:
+            async with asyncio.TaskGroup() as group, served(self.service, path) as stub:
+                loading = group.create_task(self.models.keep_loading(pool))
+                await until(lambda: self.stats.load_failures["late"] == 1)
+                try:
+                    yield stub
+                finally:
+                    self.renderer.gate.set()
+                    loading.cancel()
+
+
+async def test_many_requests_on_one_stream_get_the_ids_of_the_engine(tmp_path: Path) -> None:
+    samples = [s for s in captured("render_samples.jsonl") if s["status"] == 200] * 6
+    running = Running()
+    running.renderer.gate.set()
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        replies = await ask(stream, (request(i, s["body"]) for i, s in enumerate(samples)))
+        await stream.done_writing()
+        assert await stream.read() is grpc.aio.EOF
+    assert [ids(replies[i]) for i in range(len(samples))] == [s["token_ids"][0] for s in samples]
+    assert running.stats.requests["OK"] == len(samples)
+    assert running.stats.tokens == sum(len(s["token_ids"][0]) for s in samples)
+    assert sum(running.stats.encode_buckets) == len(samples)
+    assert running.stats.encode_s > 0
+    assert running.stats.in_flight == 0
+
+
+async def test_each_kind_of_failure_has_its_outcome_and_hurts_no_other(tmp_path: Path) -> None:
+    running = Running()
+    running.renderer.gate.set()
+    media = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+    async with running.open(tmp_path / "s") as stub:
+        replies = await ask(
+            stub.Tokenize(),
+            [
+                request(1, chat("Hello there")),
+                request(2, model="nobody"),
+                request(3, model="late"),
+                request(4, raw=b'{"prompt": "\\ud800"}'),
+                request(5, chat(media)),
+                request(6, {"prompt": "boom"}),
+                request(7, {"prompt": "Hello there"}),
+            ],
+        )
+    outcomes = [replies[i].outcome for i in range(1, 8)]
+    assert outcomes == [OK, UNKNOWN_MODEL, NOT_READY, REFUSED, UNSUPPORTED, FAILED, OK]
+    assert "nobody" in replies[2].message
+    assert "nowhere" in replies[3].message
+    assert ids(replies[7]) == [3237, 348, 1434]
+    assert running.stats.requests["FAILED"] == 1
+
+
+async def test_a_fault_is_logged_without_the_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = Running()
+    async with running.open(tmp_path / "s") as stub:
+        replies = await ask(stub.Tokenize(), [request(1, {"prompt": "boom"})])
+    output = capsys.readouterr()
+    logged = output.out + output.err
+    assert "tokenize.failed" in logged
+    assert "RuntimeError" in logged
+    assert "secret" not in logged
+    assert "secret" not in replies[1].message
+
+
+async def test_replies_come_in_the_order_they_are_done(tmp_path: Path) -> None:
+    running = Running()
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        await stream.write(request(1, {"prompt": "held back"}))
+        await stream.write(request(2, chat("quick")))
+        assert (await reply(stream)).id == 2
+        running.renderer.gate.set()
+        assert (await reply(stream)).id == 1
+
+
+async def test_reading_pauses_at_the_limit(tmp_path: Path) -> None:
+    running = Running(max_in_flight=2)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        for i in range(5):
+            await stream.write(request(i))
+        await until(lambda: len(running.renderer.begun) == 2)
+        # Another stream has a limit of its own, and its answer shows the loop is not stuck.
+        assert (await ask(stub.Tokenize(), [request(9, chat("a"))]))[9].outcome == OK
+        assert running.stats.in_flight == 2
+        running.renderer.gate.set()
+        assert {(await reply(stream)).id for _ in range(5)} == set(range(5))
+
+
+async def test_long_bodies_leave_threads_for_short_ones(tmp_path: Path) -> None:
+    running = Running(workers=1)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        for i in range(4):
+            await stream.write(request(i, {"prompt": "long " * 20_000}))
+        await until(lambda: len(running.renderer.begun) == 1)
+        await stream.write(request(9, chat("short")))
+        assert (await reply(stream)).id == 9
+
+
+async def test_prompts_of_a_megabyte_delay_neither_short_ones_nor_health(tmp_path: Path) -> None:
+    running = Running()
+    running.renderer.gate.set()
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        text = "the quick brown fox jumps over the lazy dog " * 24_000
+        for i in range(4):
+            await stream.write(request(i, {"prompt": text}))
+        for i in range(10, 15):
+            await stream.write(request(i, chat("short")))
+        listed = await stub.ListModels(ListModelsRequest())
+        assert [model.ready for model in listed.models] == [True, False]
+        answered = [await reply(stream) for _ in range(9)]
+    order = [each.id for each in answered]
+    assert max(order.index(i) for i in range(10, 15)) < max(order.index(i) for i in range(4))
+    assert len(ids(answered[-1])) > 200_000
+
+
+async def test_a_cancelled_stream_frees_what_it_held(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running(workers=2)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        for i in range(6):
+            await stream.write(request(i))
+        await until(lambda: len(running.renderer.begun) == 2)
+        stream.cancel()
+        await until(lambda: running.stats.in_flight == 0)
+        running.renderer.gate.set()
+        assert (await ask(stub.Tokenize(), [request(1)]))[1].outcome == OK
+    # What waited in the queue was never run: two of the first stream, one of the second.
+    assert len(running.renderer.begun) == 3
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_draining_finishes_what_was_read_and_ends_the_stream(tmp_path: Path) -> None:
+    running = Running()
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        await stream.write(request(1))
+        await until(lambda: len(running.renderer.begun) == 1)
+        running.service.drain()
+        running.renderer.gate.set()
+        assert (await reply(stream)).outcome == OK
+        assert await stream.read() is grpc.aio.EOF
+        assert await stream.code() == grpc.StatusCode.OK
+        late = stub.Tokenize()
+        assert await late.read() is grpc.aio.EOF
+
+
+async def test_models_are_listed_with_what_keeps_them(tmp_path: Path) -> None:
+    async with Running().open(tmp_path / "s") as stub:
+        listed = (await stub.ListModels(ListModelsRequest())).models
+    assert [(model.name, model.ready) for model in listed] == [("tiny", True), ("late", False)]
+    assert listed[0].message == ""
+    assert "nowhere" in listed[1].message

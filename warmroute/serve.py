@@ -1,0 +1,142 @@
+"""`warmroute serve`: the router (endpoint picker)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from router.config.builtin import BUILTIN
+from router.config.errors import ConfigError
+from router.config.load import Config, load
+from router.pool.discovery.file import DiscoveryError
+from warmroute import flags, log
+from warmroute.errors import StartError
+from warmroute.running import run as run_service
+from warmroute.tokenizer import DEFAULT_SOCKET
+
+IGNORED = (
+    "--cert-path",
+    "--enable-cert-reload",
+    "--enable-pprof",
+    "--ha-enable-leader-election",
+    "--health-checking",
+    "--metrics-endpoint-auth",
+    "--tracing",
+    "--v",
+    "-v",
+)
+"""Flags that charts pass to an endpoint picker and that change nothing here."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the flags say.
+
+    Attributes:
+        config: The configuration to run.
+        endpoints: File that names the endpoints.
+        watch_endpoints: Read it again when it changes.
+        metrics_interval_s: Time between two scrapes of one endpoint.
+        drain_s: How long requests keep being picked after a signal to stop.
+    """
+
+    config: Config
+    endpoints: Path
+    watch_endpoints: bool
+    bind_address: str
+    grpc_port: int
+    health_port: int
+    http_port: int
+    secure: bool
+    tokenizer_socket: str
+    max_body_bytes: int
+    usage_sample: int
+    allow_kv_transfer_params: bool
+    metrics_interval_s: float
+    drain_s: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of the command."""
+    add = parser.add_argument
+    add("--config-file", type=Path, help="an EndpointPickerConfig; default: the built-in one")
+    add("--config-text", help="the same, as text")
+    add("--endpoints", type=Path, help="a file naming the endpoints")
+    add("--bind-address", default="0.0.0.0", help="address of all ports")
+    add("--grpc-port", type=flags.port, default=9002, help="port of ext_proc")
+    add("--grpc-health-port", type=flags.port, default=9003, help="port of gRPC health checks")
+    add("--metrics-port", type=flags.port, default=9090, help="port of metrics and debug pages")
+    add("--tokenizer-socket", type=Path, default=DEFAULT_SOCKET, help="the sidecar's Unix socket")
+    add("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
+    add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
+    add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
+    add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
+    add("--log-format", choices=("json", "text"), default="json")
+    switch = flags.add_switch
+    switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
+    switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
+    for name in IGNORED:
+        add(name, nargs="?", const="true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """Raises StartError."""
+    config = _config(arguments)
+    endpoints, watch = arguments.endpoints, True
+    if endpoints is None:
+        if config.discovery is None:
+            raise StartError(
+                "no endpoints: name a file with --endpoints or in the configuration's "
+                "dataLayer.discovery"
+            )
+        endpoints, watch = Path(config.discovery.path), config.discovery.watch_file
+    return Options(
+        config=config,
+        endpoints=endpoints,
+        watch_endpoints=watch,
+        bind_address=arguments.bind_address,
+        grpc_port=arguments.grpc_port,
+        health_port=arguments.grpc_health_port,
+        http_port=arguments.metrics_port,
+        secure=arguments.secure_serving,
+        tokenizer_socket=str(arguments.tokenizer_socket),
+        max_body_bytes=arguments.max_body_bytes,
+        usage_sample=arguments.usage_sample,
+        allow_kv_transfer_params=arguments.allow_kv_transfer_params,
+        metrics_interval_s=_metrics_interval(arguments, config),
+        drain_s=arguments.drain_timeout,
+    )
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    if arguments.config_file is not None and arguments.config_text is not None:
+        raise StartError("--config-file and --config-text exclude each other")
+    where = arguments.config_file or "--config-text"
+    try:
+        if arguments.config_file is not None:
+            return load(arguments.config_file.read_text())
+        return load(BUILTIN if arguments.config_text is None else arguments.config_text)
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
+        raise StartError(f"{where}: {error}") from error
+
+
+def _metrics_interval(arguments: argparse.Namespace, config: Config) -> float:
+    if arguments.refresh_metrics_interval is not None:
+        interval: float = arguments.refresh_metrics_interval
+    else:
+        interval = flags.duration(config.metrics.interval)
+    if interval < 0.05:
+        raise StartError("the metrics interval must be at least 50ms")
+    return interval
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal, then drain."""
+    # Imported late: gRPC and ZMQ take their time, and a wrong flag should be told at once.
+    from warmroute.router_process import serve
+
+    # Standard output: whoever starts the router reads its events there.
+    log.configure(arguments.log_format)
+    chosen = options(arguments)
+    return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)
