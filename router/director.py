@@ -18,7 +18,7 @@ from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.types import Lease, Producer
-from router.request.parse import parse
+from router.request.parse import kind_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.scheduling.types import Decision, Profile, ProfileHandler
@@ -101,7 +101,7 @@ class Director:
         arrived = self._clock()
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
-        record = Record(request_id=request_id, at=arrived, kind="other", model="")
+        record = Record(request_id=request_id, at=arrived, kind=kind_of(headers), model="")
         try:
             request = self._parse(headers, body, request_id)
             record.kind, record.model = request.kind, request.model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import msgspec
@@ -137,6 +138,6 @@ def run(arguments: argparse.Namespace) -> int:
     from warmroute.router_process import serve
 
     # Standard output: whoever starts the router reads its events there.
-    log.configure(arguments.log_format)
+    log.configure(arguments.log_format, sys.stdout)
     chosen = options(arguments)
     return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)

@@ -25,6 +25,13 @@ from warmroute.lines import request_line
 READY_S = 120.0
 """How long everything together may take to become ready."""
 
+EXAMPLE = (
+    "Explain in plain words what a key-value cache of a language model holds, why the engine that "
+    "has already read a prompt answers the next one that starts alike sooner, and what a router "
+    "must know to send it there."
+)
+"""A prompt of several blocks, so that the second answer shows cached tokens."""
+
 POLL_S = 0.1
 EVENTS_PORT = 5557
 REPLAY_PORT = 5657
@@ -307,7 +314,7 @@ def _greet(plan: Plan) -> None:
     print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
     print(f"router     ready  {_url(plan.bind, plan.http_port, '/debug/state')}")
     print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")
-    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello there"}}]}}'
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "{EXAMPLE}"}}]}}'
     url = _url(plan.bind, plan.port, "/v1/chat/completions")
     print(f"\nTry it, twice:\n\n  curl {url} -H 'content-type: application/json' -d '{body}'\n")
     print("One line a request follows; Ctrl-C stops everything.", flush=True)

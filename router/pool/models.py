@@ -92,8 +92,16 @@ class ModelTable:
         return self._known
 
     def resolve(self, name: str) -> ModelNames:
-        """What a name stands for; a name nobody serves stands for itself."""
-        return self._known.get(name) or ModelNames(main=name, names=(name,))
+        """What a name stands for; a name nobody serves stands for itself.
+
+        No name at all stands for the base model, where all endpoints serve the same one: engines
+        answer such a request with it.
+        """
+        known = self._known.get(name)
+        if known is None and not name:
+            bases = {names.main: names for names in self._known.values() if names.adapter is None}
+            known = next(iter(bases.values())) if len(bases) == 1 else None
+        return known or ModelNames(main=name, names=(name,))
 
 
 def _shared_roots(served: tuple[ServedModels, ...]) -> set[str]:

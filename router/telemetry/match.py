@@ -67,7 +67,9 @@ class Matcher:
     def _described(self, tokens: bytes, lookup: Lookup) -> Mapping[str, Any]:
         size = self._prefix.index.block_size
         endpoints: dict[str, dict[str, Any]] = {}
-        for holder in self._prefix.index.holders():
+        index = self._prefix.index
+        subscribed = {feed.source.holder for feed in index.feeds()}
+        for holder in sorted({*index.holders(), *subscribed}):
             entry = self._entry(holder, lookup, size)
             known = endpoints.setdefault(holder.address, {"ranks": {}})
             known["ranks"][str(holder.rank)] = entry

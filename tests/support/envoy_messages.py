@@ -39,7 +39,9 @@ def request_trailers() -> pb.ProcessingRequest:
     return pb.ProcessingRequest(request_trailers=pb.HttpTrailers())
 
 
-def response_headers(status: int = 200, *, end: bool = False, **headers: str) -> pb.ProcessingRequest:
+def response_headers(
+    status: int = 200, *, end: bool = False, **headers: str
+) -> pb.ProcessingRequest:
     """The engine answers."""
     named = {":status": str(status), **{k.replace("_", "-"): v for k, v in headers.items()}}
     return pb.ProcessingRequest(

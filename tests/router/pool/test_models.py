@@ -124,3 +124,15 @@ def test_names_are_joined_only_through_an_endpoint_that_serves_them(
                 assert any({name, other} <= {*m.names, m.root} for m in models)
         else:
             assert any(name in m.adapters for m in models)
+
+
+def test_no_name_stands_for_the_only_base_model() -> None:
+    served = ServedModels(names=("main", "alias"), adapters={"sql": "main"})
+    assert ModelTable([served, served]).resolve("") == ModelNames(
+        main="main", names=("main", "alias")
+    )
+
+
+def test_no_name_stands_for_nothing_where_base_models_differ() -> None:
+    table = ModelTable([ServedModels(names=("a",)), ServedModels(names=("b",))])
+    assert table.resolve("") == ModelNames(main="", names=("",))

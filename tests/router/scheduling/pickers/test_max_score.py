@@ -34,4 +34,6 @@ def test_a_longer_list_is_ordered_and_spreads_its_ties_too() -> None:
 
 
 def test_a_list_of_no_length_has_one_entry() -> None:
-    assert len(MaxScorePicker(max_num_of_endpoints=0).pick(ENDPOINTS, [1] * 6, random.Random())) == 1
+    assert (
+        len(MaxScorePicker(max_num_of_endpoints=0).pick(ENDPOINTS, [1] * 6, random.Random())) == 1
+    )
