@@ -1,4 +1,4 @@
-"""Log set-up: one event a line, as JSON or for people, on standard error or output."""
+"""Log set-up: one event a line, as JSON or for people, on standard error or output. IO."""
 
 from __future__ import annotations
 

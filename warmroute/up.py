@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import importlib
 import ipaddress
-import signal
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from warmroute import flags, tokenizer
 from warmroute.children import Child, python
 from warmroute.errors import StartError
 from warmroute.lines import request_line
+from warmroute.running import complete, stop_on_signals
 
 READY_S = 120.0
 """How long everything together may take to become ready."""
@@ -106,10 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="warmroute-") as folder:
         plan = make_plan(arguments, Path(folder))
         _check_ports(plan)
-        try:
-            asyncio.run(_up(plan))
-        except* StartError as group:
-            raise group.exceptions[0] from None
+        complete(asyncio.run, _up(plan))
     return 0
 
 
@@ -195,9 +192,7 @@ def _check_ports(plan: Plan) -> None:
 
 async def _up(plan: Plan) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop_on_signals(stop)
     async with asyncio.TaskGroup() as group:
         running: list[Child] = []
         watch = group.create_task(_run_children(plan, group, running))

@@ -14,9 +14,10 @@ from tests.end_to_end.conftest import running_fleet
 from tests.support.processes import Fleet, until
 
 WORDS = (
-    "river stone garden window letter summer winter copper silver planet forest market bridge "
-    "engine kernel vector matrix number person village island harbor candle mirror"
-).split()
+    *("river", "stone", "garden", "window", "letter", "summer", "winter", "copper", "silver"),
+    *("planet", "forest", "market", "bridge", "engine", "kernel", "vector", "matrix", "number"),
+    *("person", "village", "island", "harbor", "candle", "mirror"),
+)
 
 
 def prose(seed: int, words: int) -> str:

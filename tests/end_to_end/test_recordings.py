@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -85,7 +85,8 @@ class Player:
         if asked.rank is not None and "ranks" in found:
             found = found["ranks"].get(str(asked.rank), {"blocks": 0})
         reusable = (len(asked.prompts[0]) - 1) // BLOCK_SIZE
-        return min(found["blocks"], reusable) * BLOCK_SIZE
+        blocks: int = found["blocks"]
+        return min(blocks, reusable) * BLOCK_SIZE
 
     async def publish(self, messages: Sequence[Message]) -> None:
         """Send, and wait until the router has taken everything in."""

@@ -154,7 +154,7 @@ async def test_reading_pauses_at_the_limit(tmp_path: Path) -> None:
         await until(lambda: len(running.renderer.begun) == 2)
         # Another stream has a limit of its own, and its answer shows the loop is not stuck.
         assert (await ask(stub.Tokenize(), [request(9, chat("a"))]))[9].outcome == OK
-        assert running.stats.in_flight == 2
+        await until(lambda: running.stats.in_flight == 2)
         running.renderer.gate.set()
         assert {(await reply(stream)).id for _ in range(5)} == set(range(5))
 

@@ -29,7 +29,7 @@ from router.extproc.pb import ext_proc_pb2 as pb
 ORACLES: tuple[ModuleType, ...] = (service, core, ext_proc_filter, type_)
 STRUCT = "google.protobuf.Struct"
 
-EMPTY = (None, [], {}, "", b"", 0)
+EMPTY: tuple[Any, ...] = (None, [], {}, "", b"", 0)
 """Values of fields that are not set."""
 
 SAMPLES: Mapping[int, Any] = {

@@ -1,0 +1,26 @@
+"""Writes the rendered Envoy bootstraps: `python -m tests.support.bootstraps FOLDER`. IO."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from warmroute.bootstrap import EnvoySettings, render
+
+BOOTSTRAPS: Mapping[str, EnvoySettings] = {
+    "original-dst.json": EnvoySettings(),
+    "original-dst-full-duplex.json": EnvoySettings(full_duplex=True),
+    "compose.json": EnvoySettings(router_host="router", admin_port=9901),
+}
+"""File name in `envoy/` -> what it is rendered from."""
+
+
+def write(folder: Path) -> None:
+    """Render every bootstrap into `folder`."""
+    for name, settings in BOOTSTRAPS.items():
+        (folder / name).write_text(render(settings))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""An engine that tells what it got, or streams at the pace a test sets. IO."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+MAX_BYTES = 128 * 1024 * 1024
+
+METRICS = """\
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 0.0
+vllm:num_requests_running{engine="0",model_name="tiny"} 0.0
+vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.0
+process_start_time_seconds 1.7e+09
+"""
+
+
+class EchoEngine:
+    """
+    Attributes:
+        requests: Requests other than scrapes, newest last.
+        chunks: What a streamed answer sends; the stream ends at None.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[web.BaseRequest] = []
+        self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.aborted = 0
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/metrics":
+            return web.Response(text=METRICS)
+        if request.path == "/v1/models":
+            return web.json_response({"data": [{"id": "tiny", "root": "tiny", "parent": None}]})
+        self.requests.append(request)
+        if request.headers.get("x-test") == "stream":
+            return await self._stream(request)
+        digest = hashlib.sha256()
+        size = 0
+        async for chunk in request.content.iter_any():
+            digest.update(chunk)
+            size += len(chunk)
+        headers = [[name, value] for name, value in request.headers.items()]
+        told = {"sha256": digest.hexdigest(), "size": size, "headers": headers}
+        return web.json_response(told)
+
+    async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        try:
+            await response.prepare(request)
+            while (chunk := await self.chunks.get()) is not None:
+                await response.write(chunk)
+            await response.write_eof()
+        except (asyncio.CancelledError, ConnectionError):
+            self.aborted += 1
+            raise
+        return response
+
+
+@asynccontextmanager
+async def echo_engine(host: str, port: int = 8000) -> AsyncIterator[EchoEngine]:
+    """Serve until the block ends."""
+    engine = EchoEngine()
+    runner = web.ServerRunner(
+        web.Server(engine.answer, handler_cancellation=True), shutdown_timeout=1.0
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield engine
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,71 @@
+"""Generates the gRPC code from proto/: `python -m tests.support.protoc FOLDER`. IO.
+
+The folder stands for the root of the repository: code lands beside the package that owns the
+contract, under the import path it is used by.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+CONTRACTS = {"router/extproc/pb": "ext_proc", "tokenizer_sidecar/pb": "tokenizer"}
+"""Folder of the generated code -> name of its .proto file."""
+
+SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
+
+
+def generated() -> list[Path]:
+    """Every generated file, relative to the root."""
+    return [
+        Path(package) / f"{name}{suffix}"
+        for package, name in CONTRACTS.items()
+        for suffix in SUFFIXES
+    ]
+
+
+def generate(folder: Path) -> None:
+    """Run protoc once per contract. Raises CalledProcessError."""
+    # The plugins lie beside the interpreter, which need not be on the PATH.
+    bin_folder = str(Path(sys.executable).parent)
+    path = os.pathsep.join((bin_folder, os.environ.get("PATH", os.defpath)))
+    for package, name in CONTRACTS.items():
+        subprocess.run(
+            [sys.executable, "-m", "grpc_tools.protoc", *_arguments(package, name, folder)],
+            cwd=ROOT,
+            env={**os.environ, "PATH": path},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+
+
+def _arguments(package: str, name: str, folder: Path) -> list[str]:
+    out = folder.resolve()
+    return [
+        # The sources lie elsewhere than their code: this path makes the generated imports right.
+        f"-I{package}=proto",
+        f"-I{_well_known()}",
+        f"--python_out={out}",
+        f"--grpc_python_out={out}",
+        f"--mypy_out={out}",
+        f"--mypy_grpc_out={out}",
+        f"{package}/{name}.proto",
+    ]
+
+
+def _well_known() -> Path:
+    """Where google/protobuf/*.proto lie; found without importing the compiler."""
+    spec = find_spec("grpc_tools")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("grpcio-tools is not installed")
+    return Path(spec.origin).parent / "_proto"
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]))
