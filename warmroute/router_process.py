@@ -81,7 +81,10 @@ class Parts:
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(options.endpoints, self.pool)
         self.scraper = Scraper(
-            self.pool, interval_s=options.metrics_interval_s, path=options.config.metrics.path
+            self.pool,
+            interval_s=options.metrics_interval_s,
+            path=options.config.metrics.path,
+            port=options.config.metrics.port,
         )
 
     def _producers(self, config: Config) -> list[Producer]:

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from router.config.builtin import BUILTIN
+from router.config.errors import ConfigError
+from router.config.load import Config, load
+from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
+
+HEAD = {"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig"}
+
+
+def config(**fields: Any) -> Config:
+    return load(yaml.safe_dump({**HEAD, **fields}, sort_keys=False))
+
+
+def plugins(*types: str) -> list[dict[str, Any]]:
+    return [{"type": type_} for type_ in types]
+
+
+def profile(*refs: str, **weights: Any) -> list[dict[str, Any]]:
+    members = [
+        {"pluginRef": ref} | ({"weight": weights[ref]} if ref in weights else {}) for ref in refs
+    ]
+    return [{"name": "default", "plugins": members}]
+
+
+def test_the_built_in_configuration_is_what_the_documentation_says() -> None:
+    built = load(BUILTIN)
+    (only,) = built.profiles.values()
+    assert {scorer.name: scorer.weight for scorer in only.scorers} == {
+        "prefix-cache-scorer": 3,
+        "queue-scorer": 2,
+        "kv-cache-utilization-scorer": 2,
+        "active-request-scorer": 2,
+    }
+    assert only.picker == MaxScorePicker()
+    assert [producer.type for producer in built.producers] == [
+        "token-producer",
+        "precise-prefix-cache-producer",
+        "inflight-load-producer",
+    ]
+    (prefix,) = (p.value for p in built.producers if isinstance(p.value, PrecisePrefixParameters))
+    assert prefix.speculative_indexing
+    assert built.notified == {"precise-prefix-cache-producer"}
+    assert built.warnings == ()
+
+
+def test_json_is_read_too() -> None:
+    text = msgspec.json.encode({**HEAD, "plugins": plugins("queue-scorer")}).decode()
+    assert load(text).profiles["default"].scorers[0].name == "queue-scorer"
+
+
+def test_the_older_group_is_accepted() -> None:
+    assert config(
+        apiVersion="inference.networking.x-k8s.io/v1alpha1", plugins=plugins("queue-scorer")
+    )
+
+
+def test_without_profiles_one_holds_everything_in_the_order_of_the_file() -> None:
+    built = config(plugins=plugins("max-score-picker", "decode-filter", "queue-scorer"))
+    (only,) = built.profiles.values()
+    assert [f.name for f in only.filters] == ["decode-filter"]
+    assert [(s.name, s.weight) for s in only.scorers] == [("queue-scorer", 1.0)]
+
+
+def test_a_picker_listed_first_and_missing_weights_are_fine() -> None:
+    built = config(
+        plugins=plugins("max-score-picker", "queue-scorer", "active-request-scorer"),
+        schedulingProfiles=profile(
+            "max-score-picker", "queue-scorer", "active-request-scorer", **{"queue-scorer": 2.5}
+        ),
+    )
+    scorers = built.profiles["default"].scorers
+    assert [(s.name, s.weight) for s in scorers] == [
+        ("queue-scorer", 2.5),
+        ("active-request-scorer", 1.0),
+    ]
+
+
+def test_a_profile_without_a_picker_gets_the_declared_one() -> None:
+    built = config(
+        plugins=[
+            {"type": "queue-scorer"},
+            {"type": "max-score-picker", "parameters": {"maxNumOfEndpoints": 3}},
+        ],
+        schedulingProfiles=profile("queue-scorer"),
+    )
+    assert built.profiles["default"].picker == MaxScorePicker(max_num_of_endpoints=3)
+
+
+def test_what_scorers_need_is_produced_without_asking() -> None:
+    built = config(plugins=plugins("active-request-scorer", "precise-prefix-cache-producer"))
+    assert [producer.type for producer in built.producers] == [
+        "token-producer",
+        "precise-prefix-cache-producer",
+        "inflight-load-producer",
+    ]
+
+
+def test_a_producer_is_found_by_its_name() -> None:
+    built = config(
+        plugins=[
+            {"type": "precise-prefix-cache-producer", "name": "mine"},
+            {"type": "prefix-cache-scorer", "parameters": {"prefixMatchInfoProducerName": "mine"}},
+        ]
+    )
+    scorer = built.profiles["default"].scorers[0].plugin
+    assert scorer == PrefixCacheScorer(prefix_match_info_producer_name="mine")
+
+
+PRECISE = "precise-prefix-cache-producer"
+SCORER = "prefix-cache-scorer"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param({"kind": "Pod"}, "$.kind", id="wrong-kind"),
+        pytest.param({"apiVersion": "v1"}, "$.apiVersion", id="wrong-version"),
+        pytest.param({"plugin": []}, "unknown field `plugin`", id="unknown-top-level-key"),
+        pytest.param(
+            {"plugins": plugins("que-scorer")},
+            "unknown plugin type 'que-scorer'; known: active-request-scorer",
+            id="unknown-type",
+        ),
+        pytest.param({"plugins": [{"name": "x"}]}, "$.plugins[0]", id="no-type"),
+        pytest.param(
+            {"plugins": plugins("queue-scorer", "queue-scorer")}, "$.plugins[1]", id="same-name"
+        ),
+        pytest.param(
+            {"plugins": [{"type": PRECISE, "parameters": {"blockSizeToken": 64}}]},
+            "unknown field `blockSizeToken` - at `$.plugins[0].parameters`",
+            id="mistyped-parameter",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": PRECISE, "parameters": {"tokenProcessorConfig": {"blockSize": -1}}}
+                ]
+            },
+            "$.plugins[0].parameters.tokenProcessorConfig.blockSize",
+            id="bad-parameter",
+        ),
+        pytest.param(
+            {"plugins": [{"type": PRECISE, "parameters": {"speculativeTTL": "soon"}}]},
+            "$.plugins[0].parameters",
+            id="bad-duration",
+        ),
+        pytest.param(
+            {"plugins": plugins("queue-scorer"), "schedulingProfiles": profile("other")},
+            "undefined plugin 'other'; defined: queue-scorer"
+            " - at `$.schedulingProfiles[0].plugins[0].pluginRef`",
+            id="undefined-reference",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": "max-score-picker"},
+                    {"type": "max-score-picker", "name": "second"},
+                ],
+                "schedulingProfiles": profile("max-score-picker", "second"),
+            },
+            "second picker 'second' after 'max-score-picker'"
+            " - at `$.schedulingProfiles[0].plugins[1]`",
+            id="two-pickers",
+        ),
+        pytest.param(
+            {
+                "plugins": plugins("queue-scorer"),
+                "schedulingProfiles": profile("queue-scorer") + profile("queue-scorer"),
+            },
+            "$.schedulingProfiles[1].name",
+            id="same-profile-name",
+        ),
+        pytest.param(
+            {
+                "plugins": plugins("queue-scorer"),
+                "schedulingProfiles": [
+                    *profile("queue-scorer"),
+                    {"name": "two", "plugins": [{"pluginRef": "queue-scorer"}]},
+                ],
+            },
+            "single-profile-handler takes one profile",
+            id="two-profiles",
+        ),
+        *(
+            pytest.param(
+                {
+                    "plugins": plugins("queue-scorer"),
+                    "schedulingProfiles": profile("queue-scorer", **{"queue-scorer": weight}),
+                },
+                "$.schedulingProfiles[0].plugins[0].weight",
+                id=f"weight-{weight}",
+            )
+            for weight in (-1, "2", float("nan"))
+        ),
+        pytest.param(
+            {"plugins": plugins(SCORER)},
+            f"no producer states PrefixMatch: declare {PRECISE} - at `$.plugins[0]`",
+            id="no-prefix-producer",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": PRECISE, "name": "mine"},
+                    {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRECISE}},
+                ]
+            },
+            f"no producer '{PRECISE}' states PrefixMatch; declared: mine",
+            id="producer-of-another-name",
+        ),
+        pytest.param(
+            {
+                "plugins": plugins(PRECISE),
+                "dataLayer": {"sources": [{"pluginRef": PRECISE}]},
+            },
+            "is no data source - at `$.dataLayer.sources[0].pluginRef`",
+            id="no-source",
+        ),
+        pytest.param(
+            {
+                "plugins": plugins("metrics-data-source", PRECISE),
+                "dataLayer": {
+                    "sources": [
+                        {"pluginRef": "metrics-data-source", "extractors": [{"pluginRef": PRECISE}]}
+                    ]
+                },
+            },
+            "cannot extract from 'metrics-data-source'; what can: core-metrics-extractor",
+            id="wrong-extractor",
+        ),
+        pytest.param(
+            {
+                "plugins": plugins("queue-scorer"),
+                "dataLayer": {"discovery": {"pluginRef": "queue-scorer"}},
+            },
+            "is no discovery - at `$.dataLayer.discovery.pluginRef`",
+            id="no-discovery",
+        ),
+    ],
+)
+def test_a_mistake_is_fatal_and_names_its_place(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        config(**fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("kind: a\n\tb: c", "line 2"),
+        ("a: [", "not valid YAML"),
+        ("kind: a\nkind: b", "'kind' stands twice - at line 2"),
+        ("- 1", "Expected `object`, got `array`"),
+    ],
+    ids=["empty", "tab", "open-list", "key-twice", "list"],
+)
+def test_text_that_is_no_configuration_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        load(text)
+
+
+def test_what_has_no_effect_is_a_warning() -> None:
+    built = config(
+        plugins=plugins("queue-scorer", "decode-filter", PRECISE),
+        schedulingProfiles=profile("queue-scorer"),
+        featureGates=["flowControl=false"],
+    )
+    assert len(built.warnings) == 3
+    assert any("'decode-filter' is in no profile" in warning for warning in built.warnings)
+    assert any(f"'{PRECISE}' hears only engines" in warning for warning in built.warnings)
+    assert any("flowControl" in warning for warning in built.warnings)
+
+
+def test_the_data_layer_is_read() -> None:
+    built = config(
+        plugins=[
+            {"type": "file-discovery", "parameters": {"path": "/etc/endpoints.yaml"}},
+            {"type": "metrics-data-source", "parameters": {"interval": "250ms", "port": 9100}},
+            *plugins("core-metrics-extractor", "endpoint-notification-source", PRECISE),
+        ],
+        dataLayer={
+            "discovery": {"pluginRef": "file-discovery"},
+            "sources": [
+                {
+                    "pluginRef": "metrics-data-source",
+                    "extractors": [{"pluginRef": "core-metrics-extractor"}],
+                },
+                {
+                    "pluginRef": "endpoint-notification-source",
+                    "extractors": [{"pluginRef": PRECISE}],
+                },
+            ],
+        },
+    )
+    assert built.discovery is not None
+    assert built.discovery.path == "/etc/endpoints.yaml"
+    assert (built.metrics.interval, built.metrics.port) == ("250ms", 9100)
+    assert built.notified == {PRECISE}

@@ -1,0 +1,215 @@
+"""One request through everything but the network."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from router.director import Director, Routed
+from router.errors import BadRequest, NoEndpoints, RouterError, ShuttingDown
+from router.pool.endpoint import Endpoint
+from router.pool.pool import Pool
+from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.inflight import InFlightLoad
+from router.request.types import Request
+from router.request.usage import Usage
+from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.profiles.single import SingleProfileHandler
+from router.scheduling.scorers.active_request import ActiveRequestScorer
+from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
+from router.scheduling.types import Decision, NamedScorer, Profile
+from router.telemetry.decisions import Record
+from tests.support import make
+from tests.support.envoy_messages import POST
+
+BODY = b'{"model": "m", "prompt": "hi"}'
+
+
+class Known:
+    """A producer that knows one match, and remembers what its leases were told."""
+
+    def __init__(self, match: PrefixMatch | None = None, tokens: int = 70) -> None:
+        self.match = match
+        self.tokens = tokens
+        self.told: list[str] = []
+
+    async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        if self.match is not None:
+            facts.put(Tokens(bytes(4 * self.tokens)), "tokens")
+            facts.put(self.match, "prefix")
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+        self.told.append(f"decided {decision.endpoint.address}")
+        return self
+
+    def responded(self, status: int) -> None:
+        self.told.append(f"responded {status}")
+
+    def ended(self) -> None:
+        self.told.append("ended")
+
+
+class Notes:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.routed_: list[Record] = []
+        self.refused_: list[tuple[Record, RouterError]] = []
+        self.ended_: list[Record] = []
+
+    def routed(self, record: Record) -> None:
+        self.routed_.append(record)
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        self.refused_.append((record, error))
+
+    def ended(self, record: Record) -> None:
+        self.ended_.append(record)
+
+
+class Fixture:
+    """A director over a pool, with a clock that ticks by itself."""
+
+    def __init__(self, *addresses: str, known: Known | None = None, usage_sample: int = 1) -> None:
+        self.pool = Pool(make.endpoint(address) for address in addresses)
+        self.known = known or Known()
+        self.load = InFlightLoad("load")
+        self.notes = Notes()
+        self.seconds = 1000.0
+        scorers = (
+            NamedScorer("prefix", PrefixCacheScorer(), 3.0),
+            NamedScorer("active", ActiveRequestScorer(), 2.0),
+        )
+        self.director = Director(
+            profiles={"default": Profile("default", (), scorers, MaxScorePicker())},
+            handler=SingleProfileHandler(),
+            pool=self.pool,
+            producers=[self.known, self.load],
+            observer=self.notes,
+            rng=random.Random(3),
+            clock=self._tick,
+            usage_sample=usage_sample,
+        )
+
+    def _tick(self) -> float:
+        self.seconds += 0.25
+        return self.seconds
+
+    async def route(self, body: bytes | None = BODY, **headers: str) -> Routed:
+        return await self.director.route({**POST, **headers}, body)
+
+
+MATCH = PrefixMatch(4, 16, {"b:1": make.held(3, speculative=4)})
+
+
+async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_why() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    routed = await fixture.route(**{"x-request-id": "r7"})
+    assert routed.destination == "b:1"
+    assert routed.headers == {}
+    (record,) = fixture.notes.routed_
+    assert (record.request_id, record.kind, record.model) == ("r7", "completion", "m")
+    assert record.totals == {"a:1": 2.0, "b:1": 5.0}
+    assert record.prompt_tokens == 70
+    assert record.predicted_cached_tokens == 64
+    assert record.prefix == MATCH.held
+    assert record.took_ms == 250
+
+
+async def test_the_last_token_is_never_expected_to_be_reused() -> None:
+    fixture = Fixture("b:1", known=Known(MATCH, tokens=64))
+    await fixture.route()
+    assert fixture.notes.routed_[0].predicted_cached_tokens == 48
+
+
+async def test_a_request_without_an_id_gets_one() -> None:
+    fixture = Fixture("a:1")
+    first, second = await fixture.route(), await fixture.route()
+    assert len(first.headers["x-request-id"]) == 32
+    assert first.headers != second.headers
+
+
+async def test_a_burst_spreads_because_picks_count_at_once() -> None:
+    fixture = Fixture("a:1", "b:1", "c:1", "d:1")
+    routed = [await fixture.route() for _ in range(8)]
+    assert fixture.load.requests == dict.fromkeys(("a:1", "b:1", "c:1", "d:1"), 2)
+    for each in routed:
+        fixture.director.ended(each)
+    assert fixture.load.requests == {}
+
+
+async def test_leases_hear_of_the_answer_and_of_the_end() -> None:
+    fixture = Fixture("a:1")
+    routed = await fixture.route()
+    assert fixture.director.responded(routed, 200, {"content-type": "application/json"})
+    fixture.director.chunk(routed, b'{"usage":{"prompt_tokens":70,', end=False)
+    fixture.director.chunk(routed, b'"completion_tokens":2}}', end=True)
+    fixture.director.ended(routed)
+    assert fixture.known.told == ["decided a:1", "responded 200", "ended"]
+    (record,) = fixture.notes.ended_
+    assert (record.status, record.usage, record.completed) == (200, Usage(70, 2), True)
+    assert record.duration_ms is not None
+
+
+async def test_an_unanswered_request_ends_incomplete() -> None:
+    fixture = Fixture("a:1")
+    fixture.director.ended(await fixture.route())
+    assert fixture.known.told == ["decided a:1", "ended"]
+    assert not fixture.notes.ended_[0].completed
+
+
+@pytest.mark.parametrize(("status", "read"), [(200, True), (503, False)])
+async def test_only_good_answers_are_read(status: int, read: bool) -> None:
+    fixture = Fixture("a:1")
+    routed = await fixture.route()
+    assert fixture.director.responded(routed, status, {}) is read
+
+
+@pytest.mark.parametrize(("sample", "least", "most"), [(0, 0, 0), (1, 400, 400), (4, 60, 140)])
+async def test_usage_is_read_of_a_share_of_requests(sample: int, least: int, most: int) -> None:
+    fixture = Fixture("a:1", usage_sample=sample)
+    read = 0
+    for _ in range(400):
+        routed = await fixture.route()
+        read += fixture.director.responded(routed, 200, {})
+    assert least <= read <= most
+
+
+@pytest.mark.parametrize(
+    ("body", "addresses", "error"),
+    [(b"{", ("a:1",), BadRequest), (BODY, (), NoEndpoints)],
+    ids=["bad-body", "empty-pool"],
+)
+async def test_a_refused_request_is_told_and_holds_nothing(
+    body: bytes, addresses: tuple[str, ...], error: type[RouterError]
+) -> None:
+    fixture = Fixture(*addresses)
+    with pytest.raises(error):
+        await fixture.route(body)
+    ((record, refused),) = fixture.notes.refused_
+    assert isinstance(refused, error)
+    assert record.refused == str(refused)
+    assert record.kind == "completion"
+    assert fixture.known.told == []
+    assert fixture.load.requests == {}
+
+
+async def test_a_draining_router_takes_nothing_new() -> None:
+    fixture = Fixture("a:1")
+    fixture.director.draining = True
+    with pytest.raises(ShuttingDown):
+        await fixture.route()
+
+
+async def test_an_endpoint_that_left_while_facts_were_gathered_is_not_picked() -> None:
+    fixture = Fixture("a:1", "b:1")
+
+    class Leaves(Known):
+        async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
+            fixture.pool.replace([make.endpoint("b:1")])
+
+    fixture.director._producers = [Leaves()]
+    assert (await fixture.route()).destination == "b:1"
