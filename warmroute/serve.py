@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
@@ -18,15 +19,20 @@ from warmroute.running import run as run_service
 from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
-    "--cert-path",
-    "--enable-cert-reload",
     "--enable-pprof",
     "--ha-enable-leader-election",
-    "--health-checking",
     "--metrics-endpoint-auth",
+    "--pool-group",
+    "--pool-name",
+    "--pool-namespace",
     "--tracing",
     "--v",
     "-v",
+    "--zap-devel",
+    "--zap-encoder",
+    "--zap-log-level",
+    "--zap-stacktrace-level",
+    "--zap-time-encoding",
 )
 """Flags that charts pass to an endpoint picker and that change nothing here."""
 
@@ -78,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
     for name in IGNORED:
-        add(name, nargs="?", const="true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 
 
 def options(arguments: argparse.Namespace) -> Options:
@@ -140,4 +146,6 @@ def run(arguments: argparse.Namespace) -> int:
     # Standard output: whoever starts the router reads its events there.
     log.configure(arguments.log_format, sys.stdout)
     chosen = options(arguments)
+    if arguments.ignored:
+        structlog.get_logger().warning("flags.ignored", known=IGNORED)
     return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from router.telemetry.decisions import Decisions, Record
+
+
+def record(request_id: str) -> Record:
+    return Record(request_id=request_id, at=1.0, kind="chat", model="m")
+
+
+def test_the_last_records_are_kept_newest_first() -> None:
+    decisions = Decisions(limit=3)
+    for name in "abcd":
+        decisions.add(record(name))
+    assert [r.request_id for r in decisions.last(2)] == ["d", "c"]
+    assert [r.request_id for r in decisions.last(99)] == ["d", "c", "b"]
+    assert decisions.get("a") is None
+    assert decisions.get("b") is not None
+
+
+def test_an_id_that_comes_again_replaces_the_older_record() -> None:
+    decisions = Decisions(limit=2)
+    first, second = record("a"), record("a")
+    decisions.add(first)
+    decisions.add(record("b"))
+    decisions.add(second)
+    assert decisions.get("a") is second
+    assert [r.request_id for r in decisions.last(9)] == ["a", "b"]

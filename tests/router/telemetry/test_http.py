@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from router.errors import BadRequest
+from router.telemetry.decisions import Decisions, Record
+from router.telemetry.http import Match, Pages, application
+from router.telemetry.metrics import Metrics
+
+
+async def echo(body: bytes) -> Mapping[str, Any]:
+    if not body:
+        raise BadRequest("nothing asked")
+    return {"asked": body.decode()}
+
+
+@asynccontextmanager
+async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncIterator[Any]:
+    decisions = Decisions()
+    for name in ("a/b c", "second"):
+        decisions.add(Record(request_id=name, at=1.0, kind="chat", model="m"))
+    app = application(
+        Pages(
+            metrics=Metrics(),
+            decisions=decisions,
+            ready=lambda: ready,
+            degraded=lambda: ["something"],
+            state=lambda: {"endpoints": []},
+            match=match,
+            max_body_bytes=1000,
+        )
+    )
+    async with TestClient(TestServer(app, host="127.0.0.1")) as client:
+        yield client
+
+
+async def test_health_is_liveness() -> None:
+    async with pages(ready=False) as client:
+        assert (await client.get("/healthz")).status == 200
+
+
+@pytest.mark.parametrize(("ready", "status"), [(True, 200), (False, 503)])
+async def test_readiness_lists_what_is_degraded(ready: bool, status: int) -> None:
+    async with pages(ready=ready) as client:
+        response = await client.get("/readyz")
+        assert response.status == status
+        assert await response.json() == {"ready": ready, "degraded": ["something"]}
+
+
+async def test_metrics_are_in_the_text_form() -> None:
+    async with pages() as client:
+        response = await client.get("/metrics")
+        assert response.headers["content-type"].startswith("text/plain; version=")
+        assert "# TYPE llm_d_epp_scheduler_e2e_duration_seconds histogram" in await response.text()
+
+
+async def test_a_match_is_answered_or_refused_with_a_reason() -> None:
+    async with pages() as client:
+        assert await (await client.post("/debug/match", data=b"x")).json() == {"asked": "x"}
+        refused = await client.post("/debug/match")
+        assert refused.status == 400
+        assert (await refused.json())["error"]["message"] == "nothing asked"
+
+
+async def test_there_is_no_match_without_a_precise_producer() -> None:
+    async with pages(match=None) as client:
+        response = await client.post("/debug/match", data=b"{}")
+        assert response.status == 404
+        assert "precise-prefix-cache-producer" in (await response.json())["error"]["message"]
+
+
+async def test_decisions_are_listed_and_found_by_id() -> None:
+    async with pages() as client:
+        listed = (await (await client.get("/debug/decisions?limit=1")).json())["decisions"]
+        assert [entry["request_id"] for entry in listed] == ["second"]
+        assert (await client.get("/debug/decisions?limit=x")).status == 400
+        found = await client.get("/debug/decisions/a%2Fb%20c")
+        assert (await found.json())["request_id"] == "a/b c"
+        assert (await client.get("/debug/decisions/none")).status == 404
+
+
+async def test_the_state_is_shown() -> None:
+    async with pages() as client:
+        assert await (await client.get("/debug/state")).json() == {"endpoints": []}

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from router.errors import BadRequest
+from router.request.usage import Usage
+from router.telemetry.decisions import Decisions, Record
+from router.telemetry.journal import Journal
+from router.telemetry.metrics import Metrics
+
+
+def test_each_request_is_kept_counted_and_logged_once_without_its_prompt() -> None:
+    metrics, decisions = Metrics(), Decisions()
+    journal = Journal(metrics, decisions)
+    record = Record(request_id="r1", at=1.0, kind="chat", model="m", endpoint="a:1")
+    record.scores = {"queue-scorer": {"a:1": 0.12345}}
+    with capture_logs() as logs:
+        journal.routed(record)
+        record.status, record.duration_ms, record.usage = 200, 12.345, Usage(7, 1, 0)
+        record.prompt_tokens, record.predicted_cached_tokens = 7, 0
+        journal.ended(record)
+    assert decisions.get("r1") is record
+    assert metrics.registry.get_sample_value("llm_d_epp_scheduler_e2e_duration_seconds_count") == 1
+    assert logs == [
+        {
+            "event": "request.ended",
+            "log_level": "info",
+            "request_id": "r1",
+            "kind": "chat",
+            "model": "m",
+            "endpoint": "a:1",
+            "status": 200,
+            "prompt_tokens": 7,
+            "predicted": 0,
+            "reported": 0,
+            "scores": {"queue-scorer": 0.123},
+            "took_ms": 0.0,
+            "duration_ms": 12.3,
+        }
+    ]
+
+
+def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
+    decisions = Decisions()
+    journal = Journal(Metrics(), decisions)
+    record = Record(request_id="r1", at=1.0, kind="chat", model="", refused="no good")
+    with capture_logs() as logs:
+        journal.refused(record, BadRequest("no good"))
+    assert decisions.get("r1") is record
+    assert [(entry["status"], entry["refused"]) for entry in logs] == [(400, "no good")]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.errors import NoEndpoints
+from router.request.usage import Usage
+from router.telemetry.decisions import Record
+from router.telemetry.metrics import MAX_MODEL_NAMES, Metrics, Sample
+
+
+def record(**fields: Any) -> Record:
+    return Record(**{"request_id": "r", "at": 1.0, "kind": "chat", "model": "m", **fields})
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+LABELS = {
+    "model_name": "m",
+    "target_model_name": "m",
+    "fairness_id": "default-flow",
+    "priority": "0",
+}
+
+
+def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
+    metrics = Metrics()
+    done = record(prompt_tokens=70, predicted_cached_tokens=64, took_ms=2.0)
+    metrics.routed(done)
+    done.status, done.duration_ms, done.usage = 200, 500.0, Usage(70, 5, 48)
+    metrics.ended(done)
+    assert value(metrics, "llm_d_epp_request_total", **LABELS) == 1
+    assert value(metrics, "llm_d_epp_request_duration_seconds_sum", **LABELS) == 0.5
+    assert value(metrics, "llm_d_epp_request_cached_tokens_sum", **LABELS) == 48
+    assert value(metrics, "llm_d_epp_scheduler_e2e_duration_seconds_sum") == 0.002
+    assert value(metrics, "warmroute_predicted_cached_tokens_total") == 64
+    assert value(metrics, "warmroute_compared_cached_tokens_total") == 48
+    assert value(metrics, "warmroute_compared_predicted_cached_tokens_total") == 64
+    assert value(metrics, "llm_d_epp_request_error_total", **LABELS, error_code="HTTP200") is None
+
+
+def test_errors_are_counted_by_what_they_were() -> None:
+    metrics = Metrics()
+    metrics.refused(record(), NoEndpoints("none"))
+    metrics.ended(record(status=503))
+    metrics.ended(record())
+    for code in ("ServiceUnavailable", "HTTP503", "Abandoned"):
+        assert value(metrics, "llm_d_epp_request_error_total", **LABELS, error_code=code) == 1
+
+
+def test_unparsed_requests_and_unreadable_usage_are_counted() -> None:
+    metrics = Metrics()
+    metrics.routed(record(kind="other"))
+    metrics.ended(record(usage_unreadable=True))
+    assert value(metrics, "warmroute_unparsed_requests_total") == 1
+    assert value(metrics, "warmroute_unreadable_usage_total") == 1
+
+
+def test_invented_model_names_do_not_grow_the_page_for_ever() -> None:
+    metrics = Metrics()
+    for i in range(MAX_MODEL_NAMES + 50):
+        metrics.routed(record(model=f"m{i}"))
+    other = {**LABELS, "model_name": "other", "target_model_name": "other"}
+    assert value(metrics, "llm_d_epp_request_total", **other) == 50
+
+
+def test_what_others_count_is_asked_for_when_the_page_is() -> None:
+    metrics, counted = Metrics(), {("a",): 1.0}
+    metrics.watch(lambda: [Sample("warmroute_things", "Some.", counted, ("kind",), True)])
+    counted["b",] = 2.0
+    assert value(metrics, "warmroute_things_total", kind="b") == 2
+
+
+def test_the_page_parses_whatever_a_model_is_called() -> None:
+    metrics = Metrics()
+    metrics.routed(record(model='a"b\\c\n\N{GRINNING FACE}'))
+    families = list(text_string_to_metric_families(generate_latest(metrics.registry).decode()))
+    names = {s.labels.get("model_name") for f in families for s in f.samples}
+    assert 'a"b\\c\n\N{GRINNING FACE}' in names

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import msgspec
+
+from router.extproc.stats import StreamStats
+from router.pool.endpoint import EngineMetrics
+from router.producers.facts import Facts
+from router.producers.inflight import InFlightLoad
+from router.producers.tokens import Missing, SidecarClient
+from router.scheduling.types import Decision
+from router.telemetry.metrics import Metrics
+from router.telemetry.state import State
+from tests.router.producers.test_prefix import A, B, Fixture, removed, stored
+from tests.support import make
+
+
+def state_of(fixture: Fixture) -> tuple[State, SidecarClient, InFlightLoad]:
+    sidecar, load = SidecarClient("unused", 1.0, 1000), InFlightLoad("load")
+    state = State(fixture.pool, StreamStats(), [sidecar], [fixture.prefix], [load])
+    return state, sidecar, load
+
+
+def test_what_is_degraded_is_named() -> None:
+    fixture = Fixture()
+    state, sidecar, _ = state_of(fixture)
+    assert state.degraded() == [
+        f"endpoint {A}: not scraped yet",
+        f"endpoint {B}: not scraped yet",
+        "tokenizer: not connected",
+    ]
+    sidecar.stats.connected = True
+    for address in (A, B):
+        fixture.pool.scraped(address, EngineMetrics())
+    assert state.degraded() == []
+    for _ in range(3):
+        fixture.pool.scrape_failed(B)
+    fixture.announce(A, stored([1], range(16)))
+    fixture.feeds[A].lost()
+    assert state.degraded() == [
+        f"endpoint {B}: does not answer scrapes",
+        f"endpoint {A}: its event stream is lost",
+    ]
+    fixture.pool.replace([])
+    assert state.degraded()[0] == "no endpoints"
+
+
+def test_the_description_is_json_and_tells_of_every_part() -> None:
+    fixture = Fixture()
+    state, sidecar, load = state_of(fixture)
+    fixture.announce(A, stored([1, 2], range(32)))
+    sidecar.stats.missing[Missing.TIMEOUT] += 2
+    load.decided(make.request(), Facts(), Decision((make.endpoint(A),), {}, {}, ()))
+    told = msgspec.json.decode(msgspec.json.encode(state.describe()))
+    first = next(e for e in told["endpoints"] if e["address"] == A)
+    assert (first["alive"], first["in_flight"], first["metrics"]) == (True, 1, None)
+    (index,) = told["indexes"]
+    holder = next(h for h in index["holders"] if h["holder"]["address"] == A)
+    assert (holder["blocks"], holder["trust"]) == ({"gpu": 2}, "exact")
+    feed = next(f for f in index["feeds"] if f["holder"]["address"] == A)
+    assert (feed["stats"]["last_seq"], feed["models"]) == (0, ["m"])
+    assert told["tokenizers"] == [{"connected": False, "tokenized": 0, "missing": {"timeout": 2}}]
+
+
+def test_counters_of_the_parts_become_metrics() -> None:
+    fixture = Fixture()
+    state, sidecar, _ = state_of(fixture)
+    metrics = Metrics()
+    metrics.watch(state.samples)
+    fixture.announce(A, stored([1, 2], range(32)), removed(2), {"type": "Nonsense"})
+    fixture.pool.scraped(A, EngineMetrics(waiting=7, prefix_hits=3.0, prefix_queries=9.0))
+    sidecar.stats.missing[Missing.TIMEOUT] += 2
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(name, labels)
+
+    endpoint = {"model_server_endpoint": A}
+    assert value("llm_d_epp_ready_endpoints") == 2
+    assert value("llm_d_epp_per_endpoint_queue_size", **endpoint) == 7
+    assert value("warmroute_engine_prefix_hits_total", **endpoint) == 3
+    assert value("warmroute_untokenized_requests_total", reason="timeout") == 2
+    assert value("warmroute_index_entries", producer="prefix", table="blocks") == 1
+    rejected = value(
+        "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"
+    )
+    assert rejected == 1

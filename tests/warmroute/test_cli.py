@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from warmroute import cli
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert all(command in said for command in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+    assert "options:" in capsys.readouterr().out
+
+
+def test_a_command_that_cannot_start_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("warmroute serve: no endpoints")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["serve", "--nonsense"]], ids=str)
+def test_a_wrong_command_line_is_refused(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv)
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warmroute import flags
+
+
+@pytest.mark.parametrize(
+    ("argv", "value"),
+    [
+        ([], True),
+        (["--x"], True),
+        (["--x=false"], False),
+        (["--x=0"], False),
+        (["--x", "F"], False),
+        (["--x=True"], True),
+    ],
+    ids=str,
+)
+def test_switches_are_written_as_go_programs_take_them(argv: list[str], value: bool) -> None:
+    parser = argparse.ArgumentParser()
+    flags.add_switch(parser, "--x", default=True, text="")
+    assert parser.parse_args(argv).x is value
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "value"),
+    [
+        (flags.duration, "250ms", 0.25),
+        (flags.port, "8080", 8080),
+        (flags.count, "0", 0),
+        (flags.octal, "660", 0o660),
+        (flags.model, "a=b=c", ("a", Path("b=c"))),
+    ],
+)
+def test_values_are_read(read: Callable[[str], object], text: str, value: object) -> None:
+    assert read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (flags.boolean, "yes"),
+        (flags.duration, "soon"),
+        (flags.port, "0"),
+        (flags.port, "65536"),
+        (flags.port, "x"),
+        (flags.count, "-1"),
+        (flags.octal, "9"),
+        (flags.model, "a"),
+        (flags.model, "=b"),
+        (flags.model, "a="),
+    ],
+)
+def test_anything_else_is_refused(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"expected|got"):
+        read(text)

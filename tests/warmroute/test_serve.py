@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warmroute import serve
+from warmroute.errors import StartError
+
+CONFIG = """\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+  - type: file-discovery
+    parameters: {path: /etc/endpoints.yaml, watchFile: true}
+  - type: metrics-data-source
+    parameters: {interval: 3s}
+  - type: queue-scorer
+dataLayer:
+  discovery: {pluginRef: file-discovery}
+  sources:
+    - pluginRef: metrics-data-source
+"""
+
+
+def options(*argv: str) -> serve.Options:
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    return serve.options(parser.parse_args(argv))
+
+
+def test_the_defaults_are_those_of_the_field() -> None:
+    chosen = options("--endpoints=e.yaml")
+    told: dict[str, Any] = {
+        "bind_address": "0.0.0.0",
+        "grpc_port": 9002,
+        "health_port": 9003,
+        "http_port": 9090,
+        "secure": True,
+        "usage_sample": 50,
+        "metrics_interval_s": 1.0,
+        "drain_s": 30.0,
+        "max_body_bytes": 64 * 1024 * 1024,
+        "endpoints": Path("e.yaml"),
+        "watch_endpoints": True,
+    }
+    assert {name: getattr(chosen, name) for name in told} == told
+    assert list(chosen.config.profiles) == ["default"]
+
+
+def test_the_configuration_can_name_endpoints_and_intervals(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    chosen = options(f"--config-file={path}")
+    assert chosen.endpoints == Path("/etc/endpoints.yaml")
+    assert chosen.watch_endpoints
+    assert chosen.metrics_interval_s == 3.0
+
+
+def test_flags_win_over_the_configuration() -> None:
+    chosen = options(
+        f"--config-text={CONFIG}", "--endpoints=mine", "--refresh-metrics-interval=200ms"
+    )
+    assert chosen.endpoints == Path("mine")
+    assert chosen.metrics_interval_s == 0.2
+
+
+def test_flags_of_charts_that_change_nothing_are_accepted() -> None:
+    chosen = options(
+        "--endpoints=e",
+        "--secure-serving=false",
+        "--tracing=false",
+        "--v=4",
+        "--zap-encoder=json",
+        "--zap-log-level",
+        "info",
+        "--enable-pprof",
+        "--ha-enable-leader-election=false",
+        "--metrics-endpoint-auth=false",
+        "--pool-name=pool",
+        "--pool-namespace",
+        "default",
+    )
+    assert not chosen.secure
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "no endpoints"),
+        (["--pool-name=pool"], "no endpoints"),
+        (["--endpoints=e", "--config-file=a", "--config-text=b"], "exclude each other"),
+        (["--endpoints=e", "--config-file=/nowhere"], "/nowhere: "),
+        (["--endpoints=e", "--config-text=kind: x"], "--config-text: "),
+        (["--endpoints=e", "--refresh-metrics-interval=1ms"], "at least 50ms"),
+    ],
+    ids=str,
+)
+def test_what_cannot_run_is_said(argv: list[str], said: str) -> None:
+    with pytest.raises(StartError, match=said):
+        options(*argv)
