@@ -98,7 +98,8 @@ class Fixture:
         self.seconds += 0.25
         return self.seconds
 
-    async def route(self, body: bytes | None = BODY, **headers: str) -> Routed:
+    async def route(self, body: bytes | None = BODY, request_id: str = "") -> Routed:
+        headers = {"x-request-id": request_id} if request_id else {}
         return await self.director.route({**POST, **headers}, body)
 
 
@@ -107,7 +108,7 @@ MATCH = PrefixMatch(4, 16, {"b:1": make.held(3, speculative=4)})
 
 async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_why() -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH))
-    routed = await fixture.route(**{"x-request-id": "r7"})
+    routed = await fixture.route(request_id="r7")
     assert routed.destination == "b:1"
     assert routed.headers == {}
     (record,) = fixture.notes.routed_

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -19,6 +20,9 @@ from tests.router.test_director import Fixture
 from tests.support import envoy_messages as envoy
 from tests.support.processes import until
 
+if TYPE_CHECKING:
+    from router.extproc.pb.ext_proc_pb2_grpc import ExternalProcessorAsyncStub
+
 CAP = 1_000_000
 PROMPT = '{"model": "m", "prompt": "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"}'.encode()
 
@@ -26,7 +30,7 @@ PROMPT = '{"model": "m", "prompt": "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"}
 class Service:
     """The service on a port of its own."""
 
-    def __init__(self, fixture: Fixture, stub: ExternalProcessorStub) -> None:
+    def __init__(self, fixture: Fixture, stub: ExternalProcessorAsyncStub) -> None:
         self.fixture = fixture
         self._stub = stub
         self.processor: ExternalProcessor
@@ -37,7 +41,7 @@ class Service:
 
     def open(self) -> grpc.aio.StreamStreamCall[pb.ProcessingRequest, pb.ProcessingResponse]:
         """A stream that a test writes and reads itself."""
-        return self._stub.Process()  # type: ignore[no-any-return,call-arg]
+        return self._stub.Process()
 
 
 async def _each(messages: Sequence[pb.ProcessingRequest]) -> AsyncIterator[pb.ProcessingRequest]:

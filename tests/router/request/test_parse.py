@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import Any
 
@@ -178,7 +179,5 @@ def test_a_hidden_body_goes_by_load() -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_do_worse_than_a_bad_request(body: bytes) -> None:
     for headers in (COMPLETION, CHAT):
-        try:
-            parse(headers, body, "r1")
-        except BadRequest as error:
-            assert str(error)
+        with contextlib.suppress(BadRequest):
+            assert parse(headers, body, "r1").body == body

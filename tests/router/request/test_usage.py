@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_cached_tokens_are_unknown_where_the_engine_does_not_say() -> None:
 @given(st.lists(st.integers(1, len(RECORDED)), max_size=12))
 def test_recorded_events_tell_their_usage_however_they_are_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(set(cuts)), len(RECORDED)]
-    chunks = [RECORDED[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [RECORDED[a:b] for a, b in itertools.pairwise(edges)]
     assert read("text/event-stream; charset=utf-8", *chunks).usage == Usage(14, 6, 0)
 
 

@@ -32,7 +32,7 @@ class TextTokens:
 
 
 def matcher(fixture: Fixture) -> Matcher:
-    return Matcher([TextTokens(), fixture.prefix], fixture.prefix)  # type: ignore[list-item]
+    return Matcher([TextTokens(), fixture.prefix], fixture.prefix)
 
 
 def asked(**question: object) -> bytes:

@@ -69,7 +69,8 @@ def test_invented_model_names_do_not_grow_the_page_for_ever() -> None:
 
 
 def test_what_others_count_is_asked_for_when_the_page_is() -> None:
-    metrics, counted = Metrics(), {("a",): 1.0}
+    metrics = Metrics()
+    counted: dict[tuple[str, ...], float] = {("a",): 1.0}
     metrics.watch(lambda: [Sample("warmroute_things", "Some.", counted, ("kind",), True)])
     counted["b",] = 2.0
     assert value(metrics, "warmroute_things_total", kind="b") == 2
