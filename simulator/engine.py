@@ -115,8 +115,8 @@ class Engine:
         if self._in_step:
             raise ValueError("the step before is not complete")
         plan = _Plan(self._max_batched_tokens)
-        if not self._schedule_running(plan):
-            self._schedule_waiting(plan, now_s)
+        self._schedule_running(plan)
+        self._schedule_waiting(plan, now_s)
         if not plan.sequences:
             return None
         self._in_step = plan.sequences
@@ -150,24 +150,24 @@ class Engine:
             between_tokens_s=tuple(between_s),
         )
 
-    def _schedule_running(self, plan: _Plan) -> bool:
-        """Give running requests their tokens, oldest first; True if that cost one its blocks."""
-        preempted = False
+    def _schedule_running(self, plan: _Plan) -> None:
+        """Give running requests their tokens, oldest first; the youngest pays when blocks lack.
+
+        One that pays cannot come back in the same step: another has taken a block of what it freed.
+        """
         index = 0
         while index < len(self._running) and plan.budget > 0:
             sequence = self._running[index]
             count = min(len(sequence.tokens) - sequence.computed, plan.budget)
             missing = self._missing_blocks(sequence, sequence.computed + count)
             while not self.cache.can_take((), missing):
-                preempted = True
                 self._preempt(self._running.pop())
                 if index == len(self._running):
-                    return preempted
+                    return
             sequence.blocks += self.cache.take((), missing)
             self._compute(sequence, count)
             plan.add(sequence, count)
             index += 1
-        return preempted
 
     def _schedule_waiting(self, plan: _Plan, now_s: float) -> None:
         """Admit waiting requests in order; one whose adapter has no place is passed over."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncIterator
 from functools import partial
 
 from aiohttp import web
@@ -18,6 +20,8 @@ from simulator.service import (
     off_loop_if_large,
     service_of,
 )
+
+log = logging.getLogger(__name__)
 
 _STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
@@ -68,18 +72,25 @@ async def _stream(request: web.Request, head: Head, answering: Answering) -> web
     response = web.StreamResponse(headers=_STREAM_HEADERS)
     response.enable_chunked_encoding()
     await response.prepare(request)
+    try:
+        async for event in _events(head, answering):
+            await response.write(event)
+        await response.write_eof()
+    except ConnectionError:
+        # Usually the handler is cancelled before it can notice; either way the caller aborts.
+        log.debug("stream.client_left", extra={"answer": head.answer_id})
+    return response
+
+
+async def _events(head: Head, answering: Answering) -> AsyncIterator[bytes]:
     opened = head.kind == "completion"
     async for added in answering.steps():
         if not opened:
             for choice in answering.choices:
-                await response.write(responses.sse(responses.opening(head, choice)))
+                yield responses.sse(responses.opening(head, choice))
             opened = True
-        chunk = responses.delta(head, added.choice, added.text, added.token_ids)
+        yield responses.sse(responses.delta(head, added.choice, added.text, added.token_ids))
         added.choice.streamed = True
-        await response.write(responses.sse(chunk))
     if head.ask.includes_usage:
-        closing = responses.closing_usage(head, answering.choices)
-        await response.write(responses.sse(closing))
-    await response.write(responses.DONE)
-    await response.write_eof()
-    return response
+        yield responses.sse(responses.closing_usage(head, answering.choices))
+    yield responses.DONE

@@ -197,5 +197,7 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
     except Exception:
         service_of(request).metrics.count_failure()
         log.exception("request.failed", extra={"path": request.path})
+        if request.writer.output_size > 0:
+            raise  # a stream has begun: cutting it is all that is left
         failure = ApiError(500, "InternalServerError", "Internal server error")
         return json_response(failure.body(), failure.status)

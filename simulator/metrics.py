@@ -90,7 +90,6 @@ class Metrics:
     ) -> None:
         self._model = config.model
         self._max_loras = config.max_loras
-        self._adapters_seen = False
         self._registry = CollectorRegistry()
         self._ranks = [_Rank(number, engine) for number, engine in enumerate(engines)]
         started = Gauge(
@@ -102,12 +101,7 @@ class Metrics:
         self._by_source = self._counter("prompt_tokens_by_source", "By origin.", "source")
         self._success = self._counter("request_success", "Ended requests.", "finished_reason")
         self._histograms = self._make_histograms(config.context_tokens)
-        self._loras = Gauge(
-            "vllm:lora_requests_info",
-            "Adapters in use; the series with the highest value is the current one.",
-            ["max_lora", "running_lora_adapters", "waiting_lora_adapters"],
-            registry=self._registry,
-        )
+        self._loras = self._lora_gauge() if config.adapters else None
         self._cache_config(config)
         for rank in self._ranks:
             self._start_at_zero(rank)
@@ -133,17 +127,17 @@ class Metrics:
         self._success.labels(self._ranks[0].label, self._model, "error").inc()
 
     def note_adapters(self, number: int, unix_s: float) -> None:
-        """Say which adapters rank `number` uses now; silent until the first one is used.
+        """Say which adapters rank `number` uses now; an engine that never had one stays silent.
 
         The waiting ones include the running ones, as seen on a real engine.
         """
         engine = self._ranks[number].engine
         running = ",".join(engine.running_adapters)
         unfinished = ",".join(engine.unfinished_adapters)
-        self._adapters_seen |= bool(unfinished)
-        if not self._adapters_seen:
-            return
-        self._loras.labels(str(self._max_loras), running, unfinished).set(unix_s)
+        if self._loras is None and unfinished:
+            self._loras = self._lora_gauge()
+        if self._loras is not None:
+            self._loras.labels(str(self._max_loras), running, unfinished).set(unix_s)
 
     def _observe_finished(self, rank: _Rank, finished: Finished) -> None:
         self._success.labels(rank.label, self._model, finished.reason.value).inc()
@@ -235,6 +229,10 @@ class Metrics:
             self._by_source.labels(*names, source)
         for reason in _REASONS:
             self._success.labels(*names, reason)
+
+    def _lora_gauge(self) -> Gauge:
+        labels = ("max_lora", "running_lora_adapters", "waiting_lora_adapters")
+        return self._gauge("lora_requests_info", "Adapters in use; the latest counts.", *labels)
 
     def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
         return Gauge(f"vllm:{name}", doc, labels, registry=self._registry)

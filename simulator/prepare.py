@@ -10,8 +10,7 @@ import msgspec
 from simulator.errors import ApiError
 from simulator.hashing import Hasher, Identity
 from simulator.openai import Ask, Kind
-from tokenizer_sidecar.errors import RenderError, Unsupported
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.render import Renderer, RenderError, Unsupported
 
 
 class Prompt(msgspec.Struct, frozen=True):

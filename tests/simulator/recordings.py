@@ -131,7 +131,7 @@ class Sample(msgspec.Struct, frozen=True):
     name: str
     method: str
     path: str
-    headers: dict[str, str]
+    headers: dict[str, str] | None
     body: Any
     status: int
     response_headers: dict[str, str]
@@ -140,11 +140,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 def samples() -> dict[str, Sample]:
     """All exchanges by name."""
-    fields = Sample.__struct_fields__
-    found = [
-        Sample(*(line[field] if field != "headers" else line[field] or {} for field in fields))
-        for line in lines("http_samples.jsonl")
-    ]
+    found = (msgspec.convert(line, Sample) for line in lines("http_samples.jsonl"))
     return {sample.name: sample for sample in found}
 
 
