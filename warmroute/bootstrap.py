@@ -137,7 +137,7 @@ def _listener(settings: EnvoySettings) -> Listener:
             HttpFilter(name="ext_proc", typed_config=Any.pack(_ext_proc(settings))),
             HttpFilter(name="router", typed_config=Any.pack(Router(suppress_envoy_headers=True))),
         ],
-        local_reply_config=_too_large(settings),
+        local_reply_config=LocalReplyConfig(mappers=[_too_large(settings), _no_answer()]),
         server_header_transformation=HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
         preserve_external_request_id=True,
         stream_idle_timeout=IDLE_TIMEOUT,
@@ -186,23 +186,34 @@ def _ext_proc(settings: EnvoySettings) -> ExternalProcessor:
     )
 
 
-def _too_large(settings: EnvoySettings) -> LocalReplyConfig:
+def _too_large(settings: EnvoySettings) -> ResponseMapper:
     """Answers a body above the cap in the OpenAI error shape."""
-    condition = ExpressionFilter(expression='response.code_details == "request_payload_too_large"')
-    error = {
-        "message": f"the request body exceeds {settings.max_body_bytes} bytes",
-        "type": "RequestEntityTooLarge",
-        "param": None,
-        "code": 413,
-    }
-    extension = ExtensionFilter(name="cel", typed_config=Any.pack(condition))
+    return _mapper(
+        'response.code_details == "request_payload_too_large"',
+        message=f"the request body exceeds {settings.max_body_bytes} bytes",
+        kind="RequestEntityTooLarge",
+    )
+
+
+def _no_answer() -> ResponseMapper:
+    """The same where an engine or the router cannot be reached; the router's own refusals pass."""
+    return _mapper(
+        'response.code_details.startsWith("upstream_") || '
+        'response.code_details.startsWith("no_healthy_upstream") || '
+        'response.code_details.startsWith("ext_proc_")',
+        message="no answer from the model server: %RESPONSE_CODE_DETAILS%",
+        kind="ServiceUnavailable",
+    )
+
+
+def _mapper(expression: str, *, message: str, kind: str) -> ResponseMapper:
+    extension = ExtensionFilter(
+        name="cel", typed_config=Any.pack(ExpressionFilter(expression=expression))
+    )
+    error = {"message": message, "type": kind, "param": None, "code": "%RESPONSE_CODE%"}
     body = SubstitutionFormatString(json_format=Struct.from_dict({"error": error}))
-    return LocalReplyConfig(
-        mappers=[
-            ResponseMapper(
-                filter=AccessLogFilter(extension_filter=extension), body_format_override=body
-            )
-        ]
+    return ResponseMapper(
+        filter=AccessLogFilter(extension_filter=extension), body_format_override=body
     )
 
 

@@ -79,7 +79,9 @@ class Parts:
             allow_kv_transfer_params=options.allow_kv_transfer_params,
         )
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
-        self.discovery = FileDiscovery(options.endpoints, self.pool)
+        self.discovery = FileDiscovery(
+            options.endpoints, self.pool, watch_file=options.watch_endpoints
+        )
         self.scraper = Scraper(
             self.pool,
             interval_s=options.metrics_interval_s,
@@ -172,12 +174,11 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             parts.pool.listen(follower)
         async with asyncio.TaskGroup() as group:
             background = [
+                group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts)),
                 *(group.create_task(sidecar.run()) for sidecar in parts.sidecars),
             ]
-            if options.watch_endpoints:
-                background.append(group.create_task(parts.discovery.run()))
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
                 task.cancel()

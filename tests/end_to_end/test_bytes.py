@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from tests.support.echo_engine import EchoEngine, echo_engine
-from tests.support.ports import loopback_block
+from tests.support.ports import free_port, loopback_block
 from tests.support.processes import (
     START_S,
     Fleet,
@@ -213,7 +213,25 @@ async def test_a_dead_router_lets_no_client_choose_an_engine(tmp_path: Path) -> 
             headers={**JSON, "x-gateway-destination-endpoint": canary.address},
         ) as response:
             assert response.status == 503
+            assert (await response.json())["error"]["code"] == 503
         assert canary.connections == 0
+
+
+async def test_an_engine_that_is_gone_is_an_error_in_the_openai_shape(tmp_path: Path) -> None:
+    async with echo_fleet(tmp_path, full_duplex=False) as (fleet, _):
+        endpoints_file(tmp_path / "endpoints.json", [f"{loopback_block()}:{free_port()}"])
+
+        async def moved() -> bool:
+            state = await fleet.get("/debug/state")
+            return [e["address"] for e in state["endpoints"]] != fleet.engines
+
+        await until(moved)
+        url = f"{fleet.url}/v1/chat/completions"
+        async with fleet.session.post(url, data=chat_body(400), headers=JSON) as response:
+            assert response.status == 503
+            error = (await response.json())["error"]
+        assert (error["code"], error["type"]) == (503, "ServiceUnavailable")
+        assert "no answer from the model server" in error["message"]
 
 
 async def test_requests_without_a_body_and_unknown_paths_reach_an_engine(

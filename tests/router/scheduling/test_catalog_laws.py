@@ -1,4 +1,4 @@
-"""What every filter, scorer and picker of the catalog promises, whatever its parameters' defaults."""
+"""What every filter, scorer and picker of the catalog promises."""
 
 from __future__ import annotations
 
