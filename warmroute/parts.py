@@ -1,0 +1,103 @@
+"""The router's parts, built from a configuration and wired together; nothing runs yet."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from router.config.duration import seconds
+from router.config.load import Config
+from router.director import Director
+from router.extproc.server import ExternalProcessor
+from router.pool.discovery.watch import FileDiscovery
+from router.pool.pool import Pool
+from router.pool.scrape import Scraper
+from router.producers.inflight import InFlightLoad, InFlightLoadParameters
+from router.producers.prefix import PrecisePrefix
+from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.tokens import SidecarClient, TokenParameters, TokenProducer
+from router.producers.types import Producer
+from router.telemetry.decisions import Decisions
+from router.telemetry.journal import Journal
+from router.telemetry.metrics import Metrics
+from warmroute.serve import Options
+
+ROOM_BYTES = 1024 * 1024
+"""What a gRPC message may carry besides a body."""
+
+ProducerParameters = TokenParameters | PrecisePrefixParameters | InFlightLoadParameters
+"""Whatever the catalog lists as a producer; a new one must be built below."""
+
+
+class Parts:
+    """The parts of one router, built from its configuration; nothing runs yet."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.pool = Pool()
+        self.metrics = Metrics()
+        self.decisions = Decisions()
+        self.sidecars: list[SidecarClient] = []
+        self.prefixes: list[PrecisePrefix] = []
+        self.loads: list[InFlightLoad] = []
+        self.producers = self._producers(options.config)
+        self.director = Director(
+            profiles=options.config.profiles,
+            handler=options.config.handler,
+            pool=self.pool,
+            producers=self.producers,
+            observer=Journal(self.metrics, self.decisions),
+            rng=random.Random(),
+            clock=time.time,
+            usage_sample=options.usage_sample,
+            allow_kv_transfer_params=options.allow_kv_transfer_params,
+        )
+        self.processor = ExternalProcessor(self.director, options.max_body_bytes)
+        self.discovery = FileDiscovery(
+            options.endpoints, self.pool, watch_file=options.watch_endpoints
+        )
+        self.scraper = Scraper(
+            self.pool,
+            interval_s=options.metrics_interval_s,
+            path=options.config.metrics.path,
+            port=options.config.metrics.port,
+        )
+
+    def _producers(self, config: Config) -> list[Producer]:
+        model = next(
+            (p.value.model_name for p in config.producers if isinstance(p.value, TokenParameters)),
+            "",
+        )
+        producers: list[Producer] = []
+        for plugin in config.producers:
+            parameters: ProducerParameters = plugin.value
+            match parameters:
+                case TokenParameters():
+                    producers.append(self._tokens(plugin.name, parameters))
+                case PrecisePrefixParameters():
+                    prefix = PrecisePrefix(
+                        plugin.name,
+                        parameters,
+                        resolve=self.pool.resolve_model,
+                        clock=time.monotonic,
+                        notified=plugin.name in config.notified,
+                        base_model=model or None,
+                    )
+                    self.prefixes.append(prefix)
+                    producers.append(prefix)
+                case InFlightLoadParameters():
+                    load = InFlightLoad(plugin.name)
+                    self.loads.append(load)
+                    producers.append(load)
+        return producers
+
+    def _tokens(self, name: str, parameters: TokenParameters) -> TokenProducer:
+        client = SidecarClient(
+            parameters.sidecar.socket or self.options.tokenizer_socket,
+            seconds(parameters.sidecar.timeout, "sidecar.timeout"),
+            self.options.max_body_bytes + ROOM_BYTES,
+        )
+        self.sidecars.append(client)
+        return TokenProducer(
+            name, client, lambda model: self.pool.resolve_model(model).main, parameters.model_name
+        )
