@@ -108,7 +108,14 @@ async def _serve_ports(
 ) -> None:
     """Open the three ports, wait for the end, drain and close them."""
     options = parts.options
-    state = State(parts.pool, parts.processor.stats, parts.sidecars, parts.prefixes, parts.loads)
+    state = State(
+        parts.pool,
+        parts.discovery,
+        parts.processor.stats,
+        parts.sidecars,
+        parts.prefixes,
+        parts.loads,
+    )
     state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)
 

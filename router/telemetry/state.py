@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from indexer.block import Trust
 from indexer.feed import Feed
@@ -16,6 +16,24 @@ from router.producers.tokens import SidecarClient
 from router.telemetry.metrics import Sample, Values
 
 
+class Discovery(Protocol):
+    """Where endpoints come from, as far as people should know.
+
+    Attributes:
+        synced: The pool holds what it says.
+        error: Why its latest word is not in force; None where it is.
+        warnings: Entries left out, and why.
+    """
+
+    synced: bool
+
+    @property
+    def error(self) -> str | None: ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
 class State:
     """
     Attributes:
@@ -26,6 +44,7 @@ class State:
     def __init__(
         self,
         pool: Pool,
+        discovery: Discovery,
         streams: StreamStats,
         sidecars: Sequence[SidecarClient],
         prefixes: Sequence[PrecisePrefix],
@@ -34,6 +53,7 @@ class State:
         self.serving = False
         self.config_warnings: Sequence[str] = ()
         self._pool = pool
+        self._discovery = discovery
         self._streams = streams
         self._sidecars = sidecars
         self._prefixes = prefixes
@@ -45,6 +65,9 @@ class State:
         faults = []
         if not endpoints:
             faults.append("no endpoints")
+        if self._discovery.error is not None:
+            faults.append(f"discovery: {self._discovery.error}")
+        faults += [f"discovery: left out {entry}" for entry in self._discovery.warnings]
         faults += [
             f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
         ]
@@ -62,6 +85,11 @@ class State:
         in_flight = self._loads[0].requests if self._loads else {}
         return {
             "endpoints": [_endpoint(e, in_flight) for e in self._pool.snapshot()],
+            "discovery": {
+                "synced": self._discovery.synced,
+                "error": self._discovery.error,
+                "left_out": list(self._discovery.warnings),
+            },
             "indexes": [_index(prefix) for prefix in self._prefixes],
             "tokenizers": [
                 {
@@ -97,6 +125,8 @@ class State:
         endpoints = self._pool.snapshot()
         ready: Values = {(): float(sum(e.alive for e in endpoints))}
         yield Sample("llm_d_epp_ready_endpoints", "Endpoints that can be picked.", ready)
+        left_out: Values = {(): float(len(self._discovery.warnings))}
+        yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
         label = ("model_server_endpoint",)
         waiting: Values = {
             (e.address,): float(e.metrics.waiting)

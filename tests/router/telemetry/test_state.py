@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import EngineMetrics
@@ -14,9 +15,18 @@ from tests.router.producers.test_prefix import A, B, Fixture, removed, stored
 from tests.support import make
 
 
+class Found:
+    """A discovery that left nothing out."""
+
+    synced = True
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
 def state_of(fixture: Fixture) -> tuple[State, SidecarClient, InFlightLoad]:
     sidecar, load = SidecarClient("unused", 1.0, 1000), InFlightLoad("load")
-    state = State(fixture.pool, StreamStats(), [sidecar], [fixture.prefix], [load])
+    found = Found()
+    state = State(fixture.pool, found, StreamStats(), [sidecar], [fixture.prefix], [load])
     return state, sidecar, load
 
 
@@ -42,6 +52,21 @@ def test_what_is_degraded_is_named() -> None:
     ]
     fixture.pool.replace([])
     assert state.degraded()[0] == "no endpoints"
+
+
+def test_entries_that_were_left_out_are_named_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Found, "warnings", ("$.endpoints[1]: port 70000",))
+    monkeypatch.setattr(Found, "error", "unreadable")
+    state, _, _ = state_of(Fixture())
+    assert state.degraded()[:2] == [
+        "discovery: unreadable",
+        "discovery: left out $.endpoints[1]: port 70000",
+    ]
+    metrics = Metrics()
+    metrics.watch(state.samples)
+    assert metrics.registry.get_sample_value("warmroute_discovery_left_out") == 1
 
 
 def test_the_description_is_json_and_tells_of_every_part() -> None:

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from warmroute import log
+
+
+@pytest.fixture(autouse=True)
+def _untouched() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_is_one_event_a_line() -> None:
+    stream = io.StringIO()
+    log.configure("json", stream)
+    structlog.get_logger().info("a.b", number=1, text="x\ny")
+    structlog.get_logger().warning("c")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (first["event"], first["number"], first["text"]) == ("a.b", 1, "x\ny")
+    assert (first["level"], second["level"]) == ("info", "warning")
+    assert first["timestamp"].endswith("Z")
+
+
+def test_text_is_for_people() -> None:
+    stream = io.StringIO()
+    log.configure("text", stream)
+    structlog.get_logger().info("a.b", number=1)
+    assert "a.b" in stream.getvalue()
+    assert "number=1" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from router.pool.discovery.file import parse
+from warmroute import up
+from warmroute.errors import StartError
+from warmroute.plan import Plan, engine_command, make_plan, router_command, tokenizer_command
+
+REAL = """\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+  - {type: file-discovery, parameters: {path: /etc/endpoints.yaml}}
+dataLayer:
+  discovery: {pluginRef: file-discovery}
+"""
+
+
+def plan(folder: Path, *argv: str) -> Plan:
+    parser = argparse.ArgumentParser()
+    up.add_arguments(parser)
+    return make_plan(parser.parse_args(argv), folder)
+
+
+def test_four_engines_on_addresses_of_their_own_are_the_default(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    assert made.engines == [(f"127.0.0.{i}", 8000) for i in (1, 2, 3, 4)]
+    assert made.endpoints is not None
+    listing = parse(made.endpoints.read_bytes(), "endpoints.yaml")
+    assert [(e.host, e.port, e.endpoint.kv_events[0].endpoint) for e in listing.entries] == [
+        (f"127.0.0.{i}", 8000, f"tcp://127.0.0.{i}:5557") for i in (1, 2, 3, 4)
+    ]
+    taken = {(host, port) for host, port, _ in made.ports()}
+    assert len(taken) == 4 + 4 * 3
+
+
+def test_no_engine_is_simulated_where_real_ones_are_named(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(REAL)
+    by_config = plan(tmp_path, f"--config={config}")
+    assert (by_config.engines, by_config.endpoints) == ([], None)
+    assert f"--config-file={config}" in router_command(by_config)
+    by_file = plan(tmp_path, "--endpoints=mine.yaml")
+    assert by_file.engines == []
+    assert "--endpoints=mine.yaml" in router_command(by_file)
+
+
+def test_every_model_is_tokenized_and_the_first_is_served(tmp_path: Path) -> None:
+    flags = [f"--model={name}={tmp_path}" for name in ("a", "b")]
+    made = plan(tmp_path, *flags)
+    assert [f for f in tokenizer_command(made) if f.startswith("--model")] == flags
+    assert [f for f in engine_command(made, "h", 1) if f.startswith("--model")] == flags[:1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--engine-host=nowhere"], "--engine-host"),
+        (["--config=/nowhere"], "/nowhere"),
+        (["--model=m=/nowhere"], "no such directory"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_planned_is_said(tmp_path: Path, argv: list[str], said: str) -> None:
+    with pytest.raises(StartError, match=said):
+        plan(tmp_path, *argv)
