@@ -1,4 +1,4 @@
-"""The router's parts, built from a configuration and wired together; nothing runs yet."""
+"""The router's parts, built from a configuration and wired together; nothing runs yet. IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`warmroute serve`: the router (endpoint picker)."""
+"""`warmroute serve`: the router (endpoint picker). IO."""
 
 from __future__ import annotations
 
