@@ -28,6 +28,7 @@ from envoy_data_plane.envoy.config.core.v3 import (
     Node,
     SocketAddress,
     SubstitutionFormatString,
+    TransportSocket,
 )
 from envoy_data_plane.envoy.config.endpoint.v3 import (
     ClusterLoadAssignment,
@@ -62,6 +63,10 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
     LocalReplyConfig,
     ResponseMapper,
 )
+from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
+    CommonTlsContext,
+    UpstreamTlsContext,
+)
 from envoy_data_plane.envoy.extensions.upstreams.http.v3 import (
     HttpProtocolOptions,
     HttpProtocolOptionsExplicitHttpConfig,
@@ -94,6 +99,7 @@ class EnvoySettings(msgspec.Struct, frozen=True, kw_only=True):
         router_port: Its port.
         max_body_bytes: Largest request body; one byte more is a 413.
         full_duplex: Request bodies are streamed to the router and back instead of buffered.
+        router_tls: The router's port speaks TLS; its certificate is self-signed, so not verified.
     """
 
     host: str = "0.0.0.0"
@@ -103,6 +109,7 @@ class EnvoySettings(msgspec.Struct, frozen=True, kw_only=True):
     router_port: int = 9002
     max_body_bytes: int = 64 * 1024 * 1024
     full_duplex: bool = False
+    router_tls: bool = False
 
 
 def render(settings: EnvoySettings) -> str:
@@ -237,6 +244,8 @@ def _router(settings: EnvoySettings) -> Cluster:
         )
     )
     endpoint = Endpoint(address=_address(settings.router_host, settings.router_port))
+    tls = UpstreamTlsContext(common_tls_context=CommonTlsContext(alpn_protocols=["h2"]))
+    transport = TransportSocket(name="envoy.transport_sockets.tls", typed_config=Any.pack(tls))
     return Cluster(
         name="warmroute",
         type=ClusterDiscoveryType.STRICT_DNS,
@@ -248,6 +257,7 @@ def _router(settings: EnvoySettings) -> Cluster:
         typed_extension_protocol_options={
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": Any.pack(http2)
         },
+        transport_socket=transport if settings.router_tls else None,
         circuit_breakers=_breakers(),
     )
 

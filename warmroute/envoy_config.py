@@ -14,6 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin-port", type=flags.port, help="Envoy's admin page on loopback")
     parser.add_argument("--router-host", default="127.0.0.1", help="where the router is")
     parser.add_argument("--grpc-port", type=flags.port, default=9002, help="its ext_proc port")
+    flags.add_switch(
+        parser, "--secure-serving", default=True, text="the router's port speaks TLS, as it does"
+    )
     parser.add_argument("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
     parser.add_argument(
         "--request-body",
@@ -35,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         router_host=arguments.router_host,
         router_port=arguments.grpc_port,
         max_body_bytes=arguments.max_body_bytes,
+        router_tls=arguments.secure_serving,
         full_duplex=arguments.request_body == "full-duplex",
     )
     print(render(settings), end="")

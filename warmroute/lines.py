@@ -8,11 +8,15 @@ import msgspec
 
 EVENT = "request.ended"
 
+PROBE_ID = "warmroute-up"
+"""Request id of the request that shows `up` that everything works; it is nobody's."""
+
 UNKNOWN = "\N{EN DASH}"
 
 
 class _Ended(msgspec.Struct):
     event: str
+    request_id: str = ""
     kind: str = ""
     endpoint: str | None = None
     status: int | None = None
@@ -34,7 +38,7 @@ def request_line(event: str) -> str | None:
         ended = _decoder.decode(event)
     except msgspec.DecodeError:
         return None
-    if ended.event != EVENT:
+    if ended.event != EVENT or ended.request_id == PROBE_ID:
         return None
     if ended.refused is not None:
         return f"{ended.kind:<10}  refused  {ended.refused}"

@@ -143,9 +143,9 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported late: gRPC and ZMQ take their time, and a wrong flag should be told at once.
     from warmroute.router_process import serve
 
+    chosen = options(arguments)
     # Standard output: whoever starts the router reads its events there.
     log.configure(arguments.log_format, sys.stdout)
-    chosen = options(arguments)
     if arguments.ignored:
         structlog.get_logger().warning("flags.ignored", known=IGNORED)
     return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)

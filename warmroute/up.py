@@ -15,7 +15,7 @@ import msgspec
 from warmroute import flags
 from warmroute.children import Child
 from warmroute.errors import StartError
-from warmroute.lines import request_line
+from warmroute.lines import PROBE_ID, request_line
 from warmroute.plan import (
     Plan,
     engine_command,
@@ -142,7 +142,7 @@ async def _until_ok(session: aiohttp.ClientSession, url: str, *, whole: bool = F
     """Poll until 200; with `whole`, also until nothing is degraded."""
     while True:
         try:
-            async with session.get(url) as response:
+            async with session.get(url, headers={"x-request-id": PROBE_ID}) as response:
                 body = await response.read()
                 if response.status == 200 and not (whole and msgspec.json.decode(body)["degraded"]):
                     return

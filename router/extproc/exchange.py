@@ -4,6 +4,7 @@ When the request can be answered depends on the request body mode, which Envoy n
 message (`protocol_config`):
 
     BUFFERED, BUFFERED_PARTIAL   headers: proceed at once; the body comes whole, decide there
+                                 (a partial one that Envoy cut is as good as hidden)
     FULL_DUPLEX_STREAMED         headers: silence; decide at the last chunk or at the trailers,
                                  then headers and all of the body are sent back
     STREAMED, NONE               headers leave before the body ends: decide at the headers
@@ -144,7 +145,8 @@ class Exchange:
             raise BodyTooLarge(f"the request body exceeds {self._max_body_bytes} bytes")
         self._body += message.body
         if not self._full_duplex:
-            return self._ready(bytes(self._body), Phase.REQUEST_BODY)
+            cut = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
+            return self._ready(None if cut else bytes(self._body), Phase.REQUEST_BODY)
         if message.end_of_stream:
             return self._ready(bytes(self._body), Phase.REQUEST_BODY, echo=True)
         return None

@@ -17,12 +17,12 @@ class Record(msgspec.Struct, kw_only=True):
 
     Attributes:
         request_id: The client's, or the one made for it.
-        at: Unix time of the pick.
+        at: Unix time at which the request was here in full.
         kind: API: completion, chat or other.
         model: Model name the client asked for.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
-        took_ms: From the last byte of the request to the pick.
+        took_ms: From then to the pick.
         prompt_tokens: Tokens of the prompt; None where they are not known.
         predicted_cached_tokens: Prompt tokens the endpoint was expected to reuse.
         totals: Weighted total per candidate.
@@ -32,7 +32,7 @@ class Record(msgspec.Struct, kw_only=True):
         status: HTTP status of the answer; None until it came.
         usage: What the engine reports; None where it was not read or not said.
         usage_unreadable: It was read and made no sense.
-        duration_ms: From the pick to the end of the response; None until then.
+        duration_ms: From then to the end of the response; None until it ended.
         completed: The response came in full as far as the data plane shows.
     """
 

@@ -30,7 +30,11 @@ SIZES = (1, 2, 15_999, 16_384, 65_535, 65_536, 65_537, 131_073, 524_289, 1_048_5
 
 @asynccontextmanager
 async def echo_fleet(
-    folder: Path, *, full_duplex: bool, max_body_bytes: int = 64 * 1024 * 1024
+    folder: Path,
+    *,
+    full_duplex: bool,
+    max_body_bytes: int = 64 * 1024 * 1024,
+    secure: bool = False,
 ) -> AsyncIterator[tuple[Fleet, EchoEngine]]:
     """One echoing engine behind everything else."""
     host = loopback_block()
@@ -44,7 +48,11 @@ async def echo_fleet(
         await stack.enter_async_context(tokenizer(fleet))
         await stack.enter_async_context(
             router_and_envoy(
-                fleet, endpoints, full_duplex=full_duplex, max_body_bytes=max_body_bytes
+                fleet,
+                endpoints,
+                full_duplex=full_duplex,
+                max_body_bytes=max_body_bytes,
+                secure=secure,
             )
         )
         await until(fleet.undegraded, START_S)
@@ -146,6 +154,13 @@ async def test_a_client_that_leaves_is_counted_out_and_the_engine_hears_of_it(
 
         await until(gone)
         assert await fleet.metric("warmroute_streams_open") == 0
+
+
+async def test_envoy_reaches_a_router_that_speaks_tls(tmp_path: Path) -> None:
+    async with echo_fleet(tmp_path, full_duplex=False, secure=True) as (fleet, _):
+        url = f"{fleet.url}/v1/chat/completions"
+        async with fleet.session.post(url, data=chat_body(400), headers=JSON) as response:
+            assert response.status == 200
 
 
 class Canary:

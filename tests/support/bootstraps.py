@@ -9,8 +9,8 @@ from pathlib import Path
 from warmroute.bootstrap import EnvoySettings, render
 
 BOOTSTRAPS: Mapping[str, EnvoySettings] = {
-    "original-dst.json": EnvoySettings(),
-    "original-dst-full-duplex.json": EnvoySettings(full_duplex=True),
+    "original-dst.json": EnvoySettings(router_tls=True),
+    "original-dst-full-duplex.json": EnvoySettings(router_tls=True, full_duplex=True),
     "compose.json": EnvoySettings(router_host="router", admin_port=9901),
 }
 """File name in `envoy/` -> what it is rendered from."""

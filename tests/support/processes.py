@@ -159,6 +159,7 @@ async def router_and_envoy(
     *router_flags: str,
     full_duplex: bool = False,
     max_body_bytes: int = 64 * 1024 * 1024,
+    secure: bool = False,
 ) -> AsyncIterator[None]:
     """Start both before any engine is needed."""
     serve = command(
@@ -170,7 +171,7 @@ async def router_and_envoy(
         f"--endpoints={endpoints}",
         f"--tokenizer-socket={fleet.socket}",
         f"--max-body-bytes={max_body_bytes}",
-        "--secure-serving=false",
+        f"--secure-serving={secure}",
         "--drain-timeout=0s",
         "--usage-sample=1",
         *router_flags,
@@ -181,6 +182,7 @@ async def router_and_envoy(
         router_port=fleet.grpc_port,
         full_duplex=full_duplex,
         max_body_bytes=max_body_bytes,
+        router_tls=secure,
     )
     bootstrap = fleet.folder / "envoy.json"
     bootstrap.write_text(render(settings))

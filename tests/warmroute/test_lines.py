@@ -37,6 +37,16 @@ def test_a_refusal_says_why() -> None:
     assert request_line(json.dumps(event)) == "chat        refused  no good"
 
 
-@pytest.mark.parametrize("line", ["", "text", "[1]", '{"event": "scrape.failed"}', '{"event": 3}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "text",
+        "[1]",
+        '{"event": "scrape.failed"}',
+        '{"event": 3}',
+        '{"event": "request.ended", "request_id": "warmroute-up"}',
+    ],
+)
 def test_other_lines_are_no_requests(line: str) -> None:
     assert request_line(line) is None

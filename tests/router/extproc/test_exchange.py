@@ -65,6 +65,15 @@ def test_a_hidden_body_is_decided_at_the_headers(mode: pb.BodySendMode.ValueType
     assert rest == [Proceed(Phase.REQUEST_BODY)] * 2
 
 
+@pytest.mark.parametrize(("end", "body"), [(True, b"{}"), (False, None)], ids=["whole", "cut"])
+def test_a_partial_body_counts_only_when_it_is_whole(end: bool, body: bytes | None) -> None:
+    _, ready = play(
+        envoy.request_headers(mode=pb.BUFFERED_PARTIAL), envoy.request_body(b"{}", end=end)
+    )
+    assert isinstance(ready, RequestReady)
+    assert (ready.body, ready.at) == (body, Phase.REQUEST_BODY)
+
+
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
 def test_full_duplex_decides_once_with_all_of_the_body(chunks: list[bytes]) -> None:
     messages = [envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED)]
