@@ -121,10 +121,14 @@ class PrecisePrefix:
 
     def _held(self, lookup: Lookup, asleep: set[str]) -> Mapping[str, HeldPrefix]:
         held: dict[str, HeldPrefix] = {}
+        # Endpoints that hold equally much share one match: weigh it once.
+        weighed: dict[int, HeldPrefix] = {}
         for holder, match in lookup.matches.items():
             if holder.address in asleep:
                 continue
-            prefix = self._weighed(match)
+            prefix = weighed.get(id(match))
+            if prefix is None:
+                prefix = weighed[id(match)] = self._weighed(match)
             known = held.get(holder.address)
             if known is None or prefix.weighted > known.weighted:
                 held[holder.address] = prefix
