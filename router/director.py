@@ -115,7 +115,8 @@ class Director:
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
         added = {} if given else {names.REQUEST_ID: request_id}
-        return Routed(record, decision.endpoint.address, added, leases, self._sampled())
+        sampled = request.tells_usage and self._sampled()
+        return Routed(record, decision.endpoint.address, added, leases, sampled)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""

@@ -82,4 +82,4 @@ class Facts:
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""
-        return cast(_F | None, self._facts.get((kind, producer)))
+        return cast("_F | None", self._facts.get((kind, producer)))

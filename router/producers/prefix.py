@@ -51,6 +51,7 @@ class PrecisePrefix:
         self.name = name
         self._parameters = parameters
         self._weights = parameters.weights
+        self._ttl_s = parameters.ttl_s
         self._resolve = resolve
         self._clock = clock
         self._notified = notified
@@ -78,7 +79,7 @@ class PrecisePrefix:
         if lookup is None or not self._parameters.speculative_indexing:
             return None
         holder = Holder(decision.endpoint.address, decision.endpoint.rank)
-        ticket = self.index.guess(lookup, holder, self._clock() + self._parameters.ttl_s)
+        ticket = self.index.guess(lookup, holder, self._clock() + self._ttl_s)
         return _Guess(self, ticket)
 
     def look_up(
@@ -95,7 +96,7 @@ class PrecisePrefix:
 
     def tick(self, endpoints: Sequence[Endpoint]) -> None:
         """Follow what changes with time; to be called a few times a second."""
-        expires_at = self._clock() + self._parameters.ttl_s
+        expires_at = self._clock() + self._ttl_s
         for guess in self._waiting:
             self.index.extend(guess.ticket, expires_at)
         served = {e.address: e for e in endpoints}
@@ -176,7 +177,7 @@ class _Guess:
         if status >= FAILED_STATUS:
             self._owner.index.withdraw(self.ticket)
         else:
-            ttl_s = self._owner._parameters.ttl_s
+            ttl_s = self._owner._ttl_s
             self._owner.index.extend(self.ticket, self._owner._clock() + ttl_s)
 
     def ended(self) -> None:

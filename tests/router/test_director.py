@@ -169,6 +169,12 @@ async def test_only_good_answers_are_read(status: int, read: bool) -> None:
     assert fixture.director.responded(routed, status, {}) is read
 
 
+async def test_an_answer_that_tells_no_usage_is_not_read() -> None:
+    fixture = Fixture("a:1")
+    routed = await fixture.route(b'{"prompt": "hi", "stream": true}')
+    assert not fixture.director.responded(routed, 200, {})
+
+
 @pytest.mark.parametrize(("sample", "least", "most"), [(0, 0, 0), (1, 400, 400), (4, 60, 140)])
 async def test_usage_is_read_of_a_share_of_requests(sample: int, least: int, most: int) -> None:
     fixture = Fixture("a:1", usage_sample=sample)
