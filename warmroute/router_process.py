@@ -82,7 +82,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts)),
-                *(group.create_task(sidecar.run()) for sidecar in parts.sidecars),
+                *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
             ]
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
@@ -112,7 +112,7 @@ async def _serve_ports(
         parts.pool,
         parts.discovery,
         parts.processor.stats,
-        parts.sidecars,
+        parts.tokenizers,
         parts.prefixes,
         parts.loads,
     )

@@ -12,7 +12,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
-from router.producers.tokens import SidecarClient
+from router.producers.tokens import Backend
 from router.telemetry.metrics import Sample, Values
 
 
@@ -46,7 +46,7 @@ class State:
         pool: Pool,
         discovery: Discovery,
         streams: StreamStats,
-        sidecars: Sequence[SidecarClient],
+        tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
     ) -> None:
@@ -55,7 +55,7 @@ class State:
         self._pool = pool
         self._discovery = discovery
         self._streams = streams
-        self._sidecars = sidecars
+        self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
 
@@ -72,7 +72,7 @@ class State:
             f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
         ]
         faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
-        faults += ["tokenizer: not connected" for s in self._sidecars if not s.stats.connected]
+        faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
         for prefix in self._prefixes:
             for feed in prefix.index.feeds():
                 if feed.trust is Trust.STALE:
@@ -97,7 +97,7 @@ class State:
                     "tokenized": s.stats.tokenized,
                     "missing": dict(s.stats.missing),
                 }
-                for s in self._sidecars
+                for s in self._tokenizers
             ],
             "streams": {
                 "open": self._streams.open,
@@ -116,8 +116,8 @@ class State:
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
-        for sidecar in self._sidecars:
-            yield from _sidecar_samples(sidecar)
+        for tokenizer in self._tokenizers:
+            yield from _tokenizer_samples(tokenizer)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
 
@@ -147,10 +147,10 @@ class State:
         )
 
 
-def _sidecar_samples(sidecar: SidecarClient) -> Iterator[Sample]:
-    stats = sidecar.stats
+def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
+    stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
-    yield Sample("warmroute_tokenizer_connected", "The sidecar is reached.", connected)
+    yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}

@@ -7,7 +7,8 @@ from router.extproc.stats import StreamStats
 from router.pool.endpoint import EngineMetrics
 from router.producers.facts import Facts
 from router.producers.inflight import InFlightLoad
-from router.producers.tokens import Missing, SidecarClient
+from router.producers.token_sidecar import SidecarClient
+from router.producers.tokens import Missing
 from router.scheduling.types import Decision
 from router.telemetry.metrics import Metrics
 from router.telemetry.state import State
