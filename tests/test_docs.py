@@ -242,7 +242,7 @@ def test_the_readme_names_every_page_and_every_command() -> None:
 
 def _pages() -> Pages:
     return Pages(
-        metrics=Metrics(),
+        metrics=Metrics(lambda _: True),
         decisions=Decisions(),
         ready=lambda: True,
         degraded=list,

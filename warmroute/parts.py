@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
@@ -38,7 +39,7 @@ class Parts:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics()
+        self.metrics = Metrics(lambda name: not name or name in self.pool.models().known)
         self.decisions = Decisions()
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
@@ -52,6 +53,7 @@ class Parts:
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
+            aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
             allow_kv_transfer_params=options.allow_kv_transfer_params,
         )

@@ -110,6 +110,7 @@ async def _serve_ports(
     options = parts.options
     state = State(
         parts.pool,
+        parts.director.outliers,
         parts.discovery,
         parts.processor.stats,
         parts.tokenizers,
@@ -123,6 +124,7 @@ async def _serve_ports(
         return parts.discovery.synced and state.serving
 
     grpc_server = _ext_proc_server(parts)
+    add_HealthServicer_to_server(Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
     match = Matcher(parts.producers, parts.prefixes[0]).answer if parts.prefixes else None
     pages = Pages(

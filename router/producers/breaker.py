@@ -24,6 +24,11 @@ class Breaker:
         self._pause_s = FIRST_PAUSE_S
         self._open_until: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """No success since it opened."""
+        return self._open_until is not None
+
     def allows(self) -> bool:
         """Whether to call now. Of those that ask after a pause, the first one is the probe."""
         if self._open_until is None:

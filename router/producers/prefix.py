@@ -22,6 +22,9 @@ from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.request.types import Request
 from router.scheduling.types import Decision
 
+MAX_MATCHED_BYTES = 4 * 1024 * 1024
+"""Of a longer prompt the first million tokens are looked up: no engine holds more of one."""
+
 FAILED_STATUS = 400
 """From this status on the engine has not computed the prompt."""
 
@@ -99,7 +102,7 @@ class PrecisePrefix:
         names = self._resolve(model)
         adapter = lora or names.adapter
         identities = [Identity(base, adapter, salt) for base in names.names]
-        return self.index.match(identities, tokens, self._clock(), media)
+        return self.index.match(identities, tokens[:MAX_MATCHED_BYTES], self._clock(), media)
 
     def tick(self, endpoints: Sequence[Endpoint]) -> None:
         """Follow what changes with time; to be called a few times a second."""

@@ -41,6 +41,7 @@ class TokenStats:
         missing: Reason -> requests that did not.
         connected: The backend is reached.
         connections: Connections opened since the start.
+        hanging: It used up its budget several times in a row and is left alone for a while.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class TokenStats:
         self.missing: Counter[Missing] = Counter()
         self.connected = False
         self.connections = 0
+        self.hanging = False
 
 
 class Backend(Protocol):
@@ -108,4 +110,5 @@ class TokenProducer:
         model = self._model_name or self._model_of(request.model)
         tokens = await self._backend.tokenize(model, request)
         self._breaker.record(failed=tokens is Missing.TIMEOUT)
+        self._backend.stats.hanging = self._breaker.is_open
         return tokens

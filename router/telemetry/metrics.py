@@ -45,11 +45,8 @@ DECISION_BUCKETS = (
 
 TOKEN_BUCKETS = (1, *(2**n for n in range(3, 21)))
 
-MAX_MODEL_NAMES = 1000
-"""Distinct model names that become label values; clients invent them freely."""
-
 OTHER_MODELS = "other"
-"""What the further ones are called together."""
+"""What models are called together that no endpoint serves: clients invent names freely."""
 
 
 Values = Mapping[tuple[str, ...], float]
@@ -109,7 +106,9 @@ class _ModelMetrics(msgspec.Struct, frozen=True):
 class Metrics:
     """The router's registry; told of each request as an Observer of the director."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_served: Callable[[str], bool]) -> None:
+        """`is_served` tells the model names that become label values."""
+        self._is_served = is_served
         self.registry = CollectorRegistry()
         self._sources = _Sources()
         self.registry.register(self._sources)
@@ -188,14 +187,13 @@ class Metrics:
 
     def _of(self, record: Record) -> _ModelMetrics:
         """The series of a request's model; looked up once a model, since that costs."""
-        known = self._models.get(record.model)
+        name = record.model if self._is_served(record.model) else OTHER_MODELS
+        known = self._models.get(name)
         if known is not None:
             return known
-        name = record.model if len(self._models) < MAX_MODEL_NAMES else OTHER_MODELS
         labels = (name, name, "default-flow", "0")
         made = _ModelMetrics(labels, self._requests.labels(*labels), self._duration.labels(*labels))
-        if name == record.model:
-            self._models[name] = made
+        self._models[name] = made
         return made
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:

@@ -9,6 +9,7 @@ from indexer.block import Trust
 from indexer.feed import Feed
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import Endpoint
+from router.pool.outliers import Outliers
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
@@ -44,6 +45,7 @@ class State:
     def __init__(
         self,
         pool: Pool,
+        outliers: Outliers,
         discovery: Discovery,
         streams: StreamStats,
         tokenizers: Sequence[Backend],
@@ -53,6 +55,7 @@ class State:
         self.serving = False
         self.config_warnings: Sequence[str] = ()
         self._pool = pool
+        self._outliers = outliers
         self._discovery = discovery
         self._streams = streams
         self._tokenizers = tokenizers
@@ -67,12 +70,18 @@ class State:
             faults.append("no endpoints")
         if self._discovery.error is not None:
             faults.append(f"discovery: {self._discovery.error}")
-        faults += [f"discovery: left out {entry}" for entry in self._discovery.warnings]
+        faults += [f"discovery: {entry}" for entry in self._discovery.warnings]
         faults += [
             f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
         ]
         faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
+        faults += [
+            f"endpoint {e.address}: kept out, its last answers failed"
+            for e in self._outliers.out(endpoints)
+        ]
         faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
+        hanging = [s for s in self._tokenizers if s.stats.hanging]
+        faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
             for feed in prefix.index.feeds():
                 if feed.trust is Trust.STALE:

@@ -76,9 +76,11 @@ async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
         await fixture.tokens()
     assert len(fixture.backend.models) == FAILURES
     assert fixture.backend.stats.missing[Missing.BREAKER_OPEN] == 20 - FAILURES
+    assert fixture.backend.stats.hanging
     fixture.now += 1.0
     fixture.backend.answer = SEVEN
     assert [await fixture.tokens() for _ in range(3)] == [SEVEN] * 3
+    assert not fixture.backend.stats.hanging
 
 
 async def test_what_costs_no_time_opens_no_breaker() -> None:
