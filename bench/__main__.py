@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from bench import envoy_requests, idle, index_match, kv_events, long_prompts, output_tokens
+from bench import dynamo, envoy_requests, idle, index_match, kv_events, long_prompts, output_tokens
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
@@ -16,6 +16,7 @@ BENCHES: Mapping[str, Measure] = {
     "envoy_requests": envoy_requests.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
+    "dynamo": dynamo.figures,
 }
 """In the order they run: the short ones first."""
 
