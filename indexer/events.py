@@ -43,6 +43,12 @@ class Reason(enum.StrEnum):
     TOO_MANY_MODELS = "too_many_models"
     NO_MODEL = "no_model"
     """The model did not become known before the queue was full."""
+    FILTERED = "filtered"
+    """The topic is not one that the configured filter lets through."""
+    BAD_TOPIC = "bad_topic"
+    """On a socket that all engines share: the topic does not say whose events these are."""
+    UNKNOWN_ENDPOINT = "unknown_endpoint"
+    """On a socket that all engines share: the topic's address is no endpoint's, or several's."""
 
 
 class BlockStored(msgspec.Struct, frozen=True, gc=False):

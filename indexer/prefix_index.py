@@ -131,8 +131,20 @@ class PrefixIndex:
         for holder in self._known(address):
             self._drop(holder)
 
-    def restarted(self, address: str) -> None:
-        """An endpoint is known to be another process than before: forget what it had."""
+    def reject(self, reason: Reason) -> None:
+        """Count a message that belongs to no stream."""
+        self._ended[reason] += 1
+
+    def restarted(self, address: str, process_start: float | None = None) -> None:
+        """An endpoint is known to be another process than before: forget what it had.
+
+        What its streams heard of a process that started at `process_start` is kept.
+        """
+        feeds = [feed for feed in self._feeds if feed.source.holder.address == address]
+        if process_start is not None and feeds:
+            feeds = [feed for feed in feeds if not feed.began_after(process_start)]
+            if not feeds:
+                return
         self.drop_endpoint(address)
 
     def same_process(self, address: str) -> None:
@@ -199,8 +211,14 @@ class PrefixIndex:
         return frozenset().union(*(feed.models for feed in self._feeds))
 
     def trust(self, holder: Holder) -> Trust:
-        """The least trust among the holder's streams; partial if it has none."""
-        found = {feed.trust for feed in self._feeds if holder in feed.holders}
+        """The least trust among the holder's streams; partial if it has none.
+
+        A stream over which nothing came counts only where there is no other: an engine either
+        listens or connects, and it may be expected both ways.
+        """
+        feeds = [feed for feed in self._feeds if holder in feed.holders]
+        heard = [feed for feed in feeds if feed.order.next is not None]
+        found = {feed.trust for feed in heard or feeds}
         for trust in (Trust.STALE, Trust.PARTIAL, Trust.EXACT):
             if trust in found:
                 return trust

@@ -193,7 +193,9 @@ def test_a_lost_endpoint_is_credited_again_when_proven_the_same() -> None:
     index.same_process(E2.address)
     assert _blocks(index) == {}
     index.same_process(E1.address)
-    assert (_blocks(index), index.trust(E1)) == ({E1: 4}, Trust.EXACT)
+    assert (_blocks(index), index.trust(E1)) == ({E1: 4}, Trust.PARTIAL)
+    feed.receive(make.frames(1), 1.0)
+    assert index.trust(E1) is Trust.EXACT
 
 
 def test_an_endpoint_dropped_while_its_stream_is_lost_starts_clean() -> None:

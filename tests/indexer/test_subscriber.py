@@ -14,7 +14,7 @@ import pytest
 import uvloop
 import zmq
 
-from indexer import subscriber
+from indexer import turns
 from indexer.block import Holder, Trust
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
@@ -133,14 +133,14 @@ async def test_a_topic_filter_is_a_prefix_and_none_means_all(
             Source(E2, engine.endpoint, base_model="tiny"),
         ]
         bench.subscriptions.sync(sources)
-        assert {await engine.heard(), await engine.heard()} == {b"kv@", b""}
+        assert {await engine.heard(), await engine.heard()} == {b""}
         engine.send(make.stored(), topic=b"other")
         await until(lambda: bench.score(E2) == 4)
-        engine.send(topic=b"kv@a@tiny")
-        await until(lambda: len(bench.index.feeds()) == 2 and all(
-            feed.stats.messages for feed in bench.index.feeds()
-        ))  # fmt: skip
+        engine.send(make.stored([21], make.prompt(1, 640)), topic=b"kv@a@tiny")
+        await until(lambda: all(feed.stats.messages == 2 for feed in bench.index.feeds()))
         assert bench.score(E1) == 0
+        assert bench.index.trust(E1) is Trust.PARTIAL
+        assert bench.index.stats().rejected == {"filtered": 1}
 
 
 async def test_the_same_sources_are_left_alone(context: Context, bench: Bench) -> None:
@@ -243,8 +243,8 @@ async def test_a_flood_leaves_the_loop_room_and_other_sources_their_turn(
 async def test_a_turn_ends_when_its_time_is_up(
     context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriber, "BURST_MESSAGES", 1_000_000)
-    monkeypatch.setattr(subscriber, "TURN_S", 0.0001)
+    monkeypatch.setattr(turns, "BURST_MESSAGES", 1_000_000)
+    monkeypatch.setattr(turns, "TURN_S", 0.0001)
     with Publisher(context) as engine:
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
         await engine.heard()
@@ -429,7 +429,7 @@ async def test_a_closed_socket_is_not_watched(context: Context, bench: Bench) ->
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
         await engine.heard()
         (stream,) = bench.subscriptions._streams.values()
-        descriptors = (stream.socket.FD, stream.monitor.FD)
+        descriptors = [socket.FD for socket in stream.sockets]
         bench.subscriptions.sync([])
         loop = asyncio.get_running_loop()
         assert not any(loop.remove_reader(descriptor) for descriptor in descriptors)
