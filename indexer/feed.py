@@ -330,8 +330,9 @@ class Feed:
             self.stats.gaps += 1
             self.stats.missed += message.seq - expected
         if self.may_ask and not excused:
-            if self._asked != 0 and self.wants is None:
-                self.wants = self._proof_from() if self._lost else expected
+            if self.wants is None:
+                all_of_it = self._asked == 0 and not self._complete
+                self.wants = 0 if all_of_it else self._proof_from() if self._lost else expected
             self._holds = True
             self.waiting.push_back(message)
             return

@@ -39,6 +39,7 @@ class Replay:
     def __init__(self, feed: Feed) -> None:
         self.rejected: Counter[Reason] = feed.rejected
         self._feed = feed
+        self._start = 0
         self._answered = 0
         self._new = 0
         self._fruitless = 0
@@ -46,7 +47,8 @@ class Replay:
     def request(self) -> list[bytes]:
         """The frames to send, on a socket that has seen no other request."""
         self._answered = self._new = 0
-        return frames.request(self._feed.ask())
+        self._start = self._feed.ask()
+        return frames.request(self._start)
 
     def receive(self, parts: Sequence[bytes]) -> Step:
         """One message of an answer."""
@@ -93,10 +95,14 @@ class Replay:
             feed.replay_is_empty()
             if feed.wants is not None:
                 return Step.ASK
-        elif self._new and not self._joins_live_messages():
-            return Step.ASK  # its tail may be lost: only an answer without news proves it is not
+        elif self._may_lack_its_tail() and not self._joins_live_messages():
+            return Step.ASK
         feed.replay_ended(done=True)
         return Step.END
+
+    def _may_lack_its_tail(self) -> bool:
+        """Only an answer without news to the request for what comes next proves the opposite."""
+        return self._new > 0 or self._start != self._feed.order.next
 
     def _joins_live_messages(self) -> bool:
         expected, waiting = self._feed.order.next or 0, self._feed.waiting
