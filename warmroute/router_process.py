@@ -11,6 +11,7 @@ import zmq
 from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from indexer.central import Central
 from indexer.subscriber import Subscriptions
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
@@ -40,9 +41,13 @@ class EventFollower:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], prefix: PrecisePrefix, pool: Pool
     ) -> None:
+        """Raises StartError where the address that engines connect to cannot be bound."""
         self.subscriptions = Subscriptions(context, prefix.index)
         self._prefix = prefix
         self._pool = pool
+        prefix.central = prefix.open_central(pool.snapshot)
+        if prefix.central is not None:
+            self._bind(prefix.central)
 
     def added(self, endpoint: Endpoint) -> None:
         self._sync()
@@ -55,7 +60,17 @@ class EventFollower:
         self._sync()
 
     def restarted(self, endpoint: Endpoint) -> None:
-        self._prefix.index.restarted(endpoint.address)
+        started = endpoint.metrics.process_start if endpoint.metrics else None
+        self._prefix.index.restarted(endpoint.address, started)
+
+    def _bind(self, central: Central) -> None:
+        address = self._prefix.zmq_endpoint
+        try:
+            self.subscriptions.bind(address, central)
+        except (ValueError, zmq.ZMQError) as error:
+            raise StartError(
+                f"kvEventsConfig.zmqEndpoint: cannot bind {address}: {error}"
+            ) from error
 
     def _sync(self) -> None:
         self.subscriptions.sync(
@@ -72,9 +87,10 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         log.warning("config.warning", text=warning)
     parts = Parts(options)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    followers = [EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes]
+    followers: list[EventFollower] = []
     try:
         await parts.discovery.load()
+        followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
             parts.pool.listen(follower)
         async with asyncio.TaskGroup() as group:

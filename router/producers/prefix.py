@@ -9,14 +9,15 @@ it, a failed request takes it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from indexer.block import Holder, Identity, Match, Trust
+from indexer.central import Central
 from indexer.feed import Source
 from indexer.prefix_index import Lookup, PrefixIndex
 from indexer.speculative import Ticket
 from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
+from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, PrefixMatch, Tokens
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.request.types import Request
@@ -32,6 +33,8 @@ class PrecisePrefix:
     Attributes:
         name: Instance name.
         index: Whatever reads the engines' events feeds it.
+        zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
+        central: The streams of engines that connect to us, where there are any.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class PrecisePrefix:
         self._base_model = base_model
         self._waiting: set[_Guess] = set()
         self._stale_since: dict[str, float] = {}
+        self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
+        self.central: Central | None = None
         self.index = PrefixIndex(
             parameters.token_processor_config.tokens,
             count_repeats=parameters.kv_events_config.count_repeats,
@@ -108,16 +113,14 @@ class PrecisePrefix:
 
     def sources(self, endpoint: Endpoint) -> Iterator[Source]:
         """Event streams of an endpoint that should be read."""
-        events = self._parameters.kv_events_config
-        if endpoint.kv_events:
-            for stream in endpoint.kv_events:
-                holder = Holder(endpoint.address, stream.rank)
-                yield Source(holder, stream.endpoint, events.topic_filter)
-        elif self._notified and events.discover_pods:
-            host = urlsplit(f"//{endpoint.address}").hostname or ""
-            port = events.pod_discovery_config.socket_port + endpoint.rank
-            dial = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-            yield Source(Holder(endpoint.address, endpoint.rank), dial, events.topic_filter)
+        return sources(endpoint, self._parameters.kv_events_config, notified=self._notified)
+
+    def open_central(self, endpoints: Callable[[], Sequence[Endpoint]]) -> Central | None:
+        """The streams of engines that connect to `zmq_endpoint`; None without such an address."""
+        if not self.zmq_endpoint:
+            return None
+        locator = Locator(self._parameters.kv_events_config, endpoints)
+        return Central(self.index, locator, locator.topic_filter)
 
     def _held(self, lookup: Lookup, asleep: set[str]) -> Mapping[str, HeldPrefix]:
         held: dict[str, HeldPrefix] = {}
