@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
-from indexer.block import Holder, Identity, MediaIds
+from indexer.block import GPU, Holder, Identity, MediaIds
+from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
+from indexer.groups import Groups
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
 from indexer.parking import Parking
 from indexer.speculative import Speculative
 
-FULL_PREFIX_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
-"""Kinds of KV cache group in which holding a prefix is all that its reuse takes."""
+_GROUPS = "groups"
+"""The cause of a suspension: what the engine's groups need is not known."""
 
 
 class Ledger:
     """
+    Args:
+        storage: Model → the ledger of storage that all its endpoints share.
+
     Attributes:
-        refused: Why the engine is credited nothing, until it restarts; None if it is.
         block_size: Tokens per block as the engine last said; None before its first store.
         rejected: Events that did not count, by reason.
     """
 
-    def __init__(self, holder: Holder, index: BlockIndex, guesses: Speculative) -> None:
+    def __init__(
+        self,
+        holder: Holder,
+        index: BlockIndex,
+        guesses: Speculative,
+        storage: Callable[[str], Ledger] | None = None,
+    ) -> None:
         self.holder = holder
-        self.refused: Reason | None = None
         self.block_size: int | None = None
         self.rejected: Counter[Reason] = Counter()
         self._index = index
         self._guesses = guesses
+        self._storage = storage
         self._parking = Parking()
-        self._group: int | None = None
+        self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
+
+    @property
+    def refused(self) -> Reason | None:
+        """Why the engine is credited nothing, although its events are understood."""
+        if self._groups.refused is None and not self._groups.complete:
+            return Reason.MISSING_GROUP
+        return self._groups.refused
 
     @property
     def parked_blocks(self) -> int:
@@ -41,6 +59,8 @@ class Ledger:
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
+            case BlockStored() | BlockRemoved() if event.remote and self._storage is not None:
+                self._storage(model).apply(event, model)
             case BlockStored():
                 self._stored(event, model)
             case BlockRemoved():
@@ -51,8 +71,9 @@ class Ledger:
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
-        self._group = self.refused = None
-        self.resume(self)
+        self._groups = Groups(self._index.block_size)
+        self._index.traits.forget(self.holder)
+        self.resume(_GROUPS)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing until this cause is resumed; several streams may feed one holder."""
@@ -65,28 +86,50 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
+        if self._groups.learn(event):
+            self._regroup()
         reason = self._fault(event)
         if reason is not None:
             self.rejected[reason] += 1
+        elif not event.names:
+            pass  # tells only that the group exists
         elif not event.tokens:
-            for name in event.names:
-                if not self._index.locate(self.holder, event.tier, name):
-                    self.rejected[Reason.UNKNOWN_LOCATION] += 1
+            self._located(event)
         elif event.parent is None:
             identity = Identity(model, event.lora, event.salt)
             self._place(event, root(identity, event.unnamed_adapter))
         else:
-            parent = self._index.resolve(self.holder, event.parent)
-            if parent is not None:
-                self._place(event, parent)
-            elif dropped := self._parking.park(event, event.parent):
-                self.rejected[Reason.PARKED_OVERFLOW] += dropped
+            self._continued(event, event.parent)
+
+    def _continued(self, event: BlockStored, parent: int) -> None:
+        chain = self._index.resolve(self.holder, parent)
+        if chain is not None:
+            self._place(event, chain)
+        elif self._groups.further(event.group) is not None:
+            self._located(event)
+        elif dropped := self._parking.park(event, parent):
+            self.rejected[Reason.PARKED_OVERFLOW] += dropped
+
+    def _located(self, event: BlockStored) -> None:
+        """Take in blocks by their names alone."""
+        need = self._groups.need(self._groups.further(event.group))
+        for name in event.names:
+            if need is None:
+                taken = self._index.locate(self.holder, event.tier, name)
+            else:
+                unit = event.block_size // self._index.block_size or need.unit
+                place = Place(event.tier, unit, need.group)
+                taken = self._index.claim(self.holder, place, name)
+            if not taken:
+                self.rejected[Reason.UNKNOWN_LOCATION] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
         if self._parking.blocks:
             self._parking.remove(event.names)
-        gone = self._index.remove(self.holder, event.tier, event.names)
-        self._guesses.overrule(self.holder, gone)
+        groups = self._groups.further_of(event.group)
+        for group in groups:
+            gone = self._index.remove(self.holder, event.tier, event.names, group)
+            self._guesses.overrule(self.holder, gone)
 
     def _cleared(self, tier: str | None) -> None:
         if tier is None or set(self._index.blocks(self.holder)) <= {tier}:
@@ -118,34 +161,48 @@ class Ledger:
         size = self._index.block_size
         media = _spread(event, size) if event.media else None
         chains = block_hashes(event.tokens, size, parent, media)
-        self._index.store(self.holder, event.tier, event.names, chains)
+        group = self._groups.further(event.group)
+        self._index.store(self.holder, event.tier, event.names, chains, group)
         self._guesses.confirm(self.holder, chains)
         return chains
 
     def _fault(self, event: BlockStored) -> Reason | None:
         """Why a store does not count; None if it does."""
-        if self.refused is not None:
-            return self.refused
-        if event.group_kind is not None and event.group_kind not in FULL_PREFIX_KINDS:
-            return self._refuse(Reason.UNSUPPORTED_GROUP)
-        if event.group != self._group and event.group is not None:
-            if self._group is not None:
-                return self._refuse(Reason.SEVERAL_GROUPS)
-            self._group = event.group
-        if not self._index.admits(event.tier):
-            return Reason.TOO_MANY_TIERS
+        if self._groups.refused is not None:
+            return self._groups.refused
+        if event.group is None and self._groups.several:
+            return Reason.SEVERAL_GROUPS
+        size = self._index.block_size
+        group = self._groups.further(event.group)
         if event.tokens:
-            self.block_size = event.block_size
-            if event.block_size % self._index.block_size:
+            if group is None:
+                self._measure(event)
+            if event.block_size % size:
                 return Reason.BLOCK_SIZE_MISMATCH
+        if not self._index.shelves.admits(event.tier, event.block_size // size or 1, group):
+            return Reason.TOO_MANY_TIERS
         return None
 
-    def _refuse(self, reason: Reason) -> Reason:
-        """Credit the engine nothing, not even what it had: its groups are not understood."""
-        self._clear()
-        self.refused = reason
-        self.suspend(self)
-        return reason
+    def _measure(self, event: BlockStored) -> None:
+        """Follow the size of the blocks that the engine computes; other tiers may have larger."""
+        if event.block_size != self.block_size and (event.tier == GPU or self.block_size is None):
+            self.block_size = event.block_size
+            unit = max(1, event.block_size // self._index.block_size)
+            bit = self._index.bits.find(self.holder)
+            self._index.traits.set_grain(self.holder, bit, unit)
+
+    def _regroup(self) -> None:
+        """Another group was heard of: credit what all known ones allow, if that can be told."""
+        groups = self._groups
+        if groups.refused is not None:
+            self._clear()
+        bit = self._index.bits.find(self.holder)
+        if groups.needs:
+            self._index.traits.set_needs(self.holder, bit, groups.needs, groups.headless)
+        if self.refused is None:
+            self.resume(_GROUPS)
+        else:
+            self.suspend(_GROUPS)
 
 
 def _spread(event: BlockStored, block_size: int) -> MediaIds:

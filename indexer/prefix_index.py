@@ -19,6 +19,7 @@ from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.speculative import GuessStats, Speculative, Ticket
+from indexer.storage import StorageLedger, is_shared, shared_by
 
 SWEEP_BLOCKS = 2000
 """Entries per turn of upkeep: well under a millisecond."""
@@ -30,6 +31,7 @@ class Reading(msgspec.Struct, frozen=True):
     identity: Identity
     hashes: Sequence[int]
     matches: Mapping[Holder, Match]
+    shared_blocks: int = 0
 
 
 class Lookup(msgspec.Struct, frozen=True):
@@ -39,11 +41,14 @@ class Lookup(msgspec.Struct, frozen=True):
         total_blocks: Full blocks in the prompt.
         matches: Each holder's best match; without those that have no leading block.
         readings: The same per identity.
+        shared_blocks: Leading blocks that endpoints of the model of which nothing was heard so far
+            have too, because they lie in shared storage.
     """
 
     total_blocks: int
     matches: Mapping[Holder, Match]
     readings: Sequence[Reading]
+    shared_blocks: int = 0
 
 
 class HolderState(msgspec.Struct, frozen=True):
@@ -122,6 +127,8 @@ class PrefixIndex:
         self._ended.update(feed.rejected)
         for holder in feed.holders:
             self._drop(holder)
+        for model in feed.models - self.models_seen():
+            self._drop(shared_by(model))  # nobody is left to tell what is removed from there
 
     def drop_endpoint(self, address: str) -> None:
         """Forget an endpoint, all its ranks. Its open streams go on, as if joined late."""
@@ -167,7 +174,8 @@ class PrefixIndex:
             for holder, match in reading.matches.items():
                 best = matches.get(holder, match)
                 matches[holder] = max(best, match, key=lambda m: (m.blocks, m.speculative))
-        return Lookup(len(readings[0].hashes), matches, readings)
+        shared_blocks = max(reading.shared_blocks for reading in readings)
+        return Lookup(len(readings[0].hashes), matches, readings, shared_blocks)
 
     def guess(self, lookup: Lookup, holder: Holder, expires_at: float) -> Ticket:
         """Expect the holder to have the whole prompt soon, because the request goes there."""
@@ -177,7 +185,9 @@ class PrefixIndex:
             reading = lookup.readings[0]
         match = reading.matches.get(holder)
         confirmed = match.blocks if match else 0
-        return self._guesses.record(holder, reading.hashes[confirmed:], expires_at)
+        grain = self._index.traits.grain(holder)
+        whole = len(reading.hashes) // grain * grain
+        return self._guesses.record(holder, reading.hashes[confirmed:whole], expires_at)
 
     def extend(self, ticket: Ticket, expires_at: float) -> None:
         """Let a guess live longer: its request still waits for the engine."""
@@ -243,13 +253,33 @@ class PrefixIndex:
 
     def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:
         hashes = block_hashes(tokens, self._index.block_size, root(identity), media)
-        return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
+        if not self._index.traits.shared:
+            return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
+        readers = self._readers(identity.model)
+        matches = self._index.match(hashes, self._guesses.masks, readers)
+        return Reading(identity, hashes, matches, self._index.shared_blocks(hashes))
+
+    def _readers(self, model: str) -> int:
+        """Mask of the endpoints of a model."""
+        readers = 0
+        for feed in self._feeds:
+            if model in feed.models or model == feed.base_model:
+                for holder in feed.holders:
+                    readers |= 0 if is_shared(holder) else self._index.bits.bit(holder)
+        return readers
 
     def _ledger(self, holder: Holder) -> Ledger:
         ledger = self._ledgers.get(holder)
         if ledger is None:
-            ledger = self._ledgers[holder] = Ledger(holder, self._index, self._guesses)
+            if is_shared(holder):
+                ledger = StorageLedger(holder, self._index, self._guesses)
+            else:
+                ledger = Ledger(holder, self._index, self._guesses, self._storage)
+            self._ledgers[holder] = ledger
         return ledger
+
+    def _storage(self, model: str) -> Ledger:
+        return self._ledger(shared_by(model))
 
     def _drop(self, holder: Holder) -> None:
         ledger = self._ledgers.pop(holder, None)
@@ -257,6 +287,7 @@ class PrefixIndex:
             self._ended.update(ledger.rejected)
         self._guesses.forget(holder)
         self._index.clear(holder)
+        self._index.traits.forget(holder)
         self._index.bits.resume(holder)
         for feed in self._feeds:
             if holder in feed.holders:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from indexer.block import Holder, Identity, Match
-from indexer.events import AllBlocksCleared, BlockRemoved, Reason
+from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Reason
 from indexer.hashing import block_hashes, pack, root
-from indexer.index import MAX_TIERS, BlockIndex
+from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.parking import MAX_PARKED_BLOCKS
+from indexer.shelves import MAX_TIERS
 from indexer.speculative import Speculative
 from tests.indexer import make
 from tests.indexer.make import BASE, E1, E2, NAMES
@@ -217,7 +219,15 @@ def test_kinds_that_need_a_prefix_only_are_credited(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["sliding_window", "mamba", "sliding_window_mla", "unknown", "cross_attention", "new"]
+    "kind",
+    [
+        "sliding_window",
+        "chunked_local_attention",
+        "sliding_window_mla",
+        "unknown",
+        "cross_attention",
+        "new",
+    ],
 )
 def test_an_engine_with_another_kind_is_credited_nothing_until_it_restarts(kind: str) -> None:
     bench = Bench()
@@ -235,12 +245,93 @@ def test_an_engine_with_another_kind_is_credited_nothing_until_it_restarts(kind:
     assert bench.score() == 4
 
 
-def test_an_engine_with_several_groups_is_credited_nothing() -> None:
+def test_groups_that_are_not_told_apart_are_credited_nothing() -> None:
+    bench = Bench()
+    bench.e1.apply(make.store_event(group=0), "tiny")
+    assert bench.score() == 4
+    bench.e1.apply(make.store_event(group=1), "tiny")
+    assert (bench.score(), bench.e1.refused) == (0, Reason.SEVERAL_GROUPS)
+
+
+def test_nothing_is_credited_before_all_groups_were_heard_of() -> None:
     bench = Bench()
     bench.e1.apply(make.store_event(group=1, group_kind="full_attention"), "tiny")
-    assert bench.score() == 4
+    assert (bench.score(), bench.e1.refused) == (0, Reason.MISSING_GROUP)
+    bench.e1.apply(make.store_event(NAMES[:3], group=0, group_kind="full_attention"), "tiny")
+    assert (bench.score(), bench.e1.refused) == (3, None)
+
+
+def _window(names: Sequence[int], **fields: Any) -> BlockStored:
+    """Names that a group with a window of 20 tokens keeps of some longer prompt."""
+    kind = {"group": 1, "group_kind": "sliding_window", "window": 20}
+    return make.store_event(names, [], **kind | fields)
+
+
+def test_a_prefix_ends_where_a_sliding_window_is_there() -> None:
+    bench = Bench()
     bench.e1.apply(make.store_event(group=0, group_kind="full_attention"), "tiny")
-    assert (bench.score(), bench.e1.refused) == (0, Reason.SEVERAL_GROUPS)
+    bench.e1.apply(_window(NAMES[1:3]), "tiny")
+    assert bench.score() == 3
+    bench.e1.apply(BlockRemoved(NAMES[1:2], group=1), "tiny")
+    assert bench.score() == 0
+    bench.e1.apply(_window(NAMES[:2]), "tiny")
+    bench.e1.apply(BlockRemoved(NAMES[2:3], group=0), "tiny")
+    assert bench.score() == 2
+
+
+def test_a_windows_blocks_may_be_told_before_anybody_said_what_they_are() -> None:
+    bench = Bench()
+    bench.e1.apply(_window([*NAMES[2:], 99, 98]), "tiny")
+    bench.e1.apply(BlockRemoved([99], group=1), "tiny")
+    bench.e1.apply(make.store_event(group=0, group_kind="full_attention"), "tiny")
+    assert bench.score() == 4
+    assert bench.index.sizes()["claims"] == 1
+    bench.e1.apply(BlockRemoved([98], group=1), "tiny")
+    assert bench.index.sizes()["claims"] == 0
+
+
+def test_a_removal_without_a_group_takes_a_block_from_all() -> None:
+    bench = Bench()
+    bench.e1.apply(make.store_event(group=0, group_kind="full_attention"), "tiny")
+    bench.e1.apply(_window(NAMES), "tiny")
+    bench.e1.apply(BlockRemoved(NAMES[3:]), "tiny")
+    assert bench.score() == 3
+    bench.e1.apply(make.store_event(NAMES[3:], make.prompt(1, 48), NAMES[2], group=0), "tiny")
+    assert bench.score() == 3
+
+
+def test_a_store_that_names_no_group_is_left_out_where_there_are_several() -> None:
+    bench = Bench()
+    bench.e1.apply(make.store_event(group=0, group_kind="full_attention"), "tiny")
+    bench.e1.apply(_window([]), "tiny")
+    bench.e1.apply(make.store_event(), "tiny")
+    assert bench.e1.rejected == {Reason.SEVERAL_GROUPS: 1}
+    assert bench.score() == 0
+
+
+def test_an_engine_without_a_group_that_needs_all_goes_by_its_windows() -> None:
+    bench = Bench()
+    bench.e1.apply(_window([], group=0), "tiny")
+    assert bench.score() == 0
+    stored = make.store_event(group=0, group_kind="sliding_window", window=20)
+    bench.e1.apply(stored, "tiny")
+    assert bench.score() == 4
+    bench.e1.apply(BlockRemoved(NAMES[:2], group=0), "tiny")
+    assert bench.matches() == {E1: Match(4, {"gpu": 4}, 4)}
+    bench.e1.apply(BlockRemoved(NAMES[2:3], group=0), "tiny")
+    assert bench.score() == 0
+
+
+def test_a_guess_reaches_as_far_as_all_groups_would() -> None:
+    bench = Bench()
+    bench.e1.apply(make.store_event(NAMES[:2], group=0, group_kind="full_attention"), "tiny")
+    bench.e1.apply(_window(NAMES[1:2]), "tiny")
+    assert bench.score() == 0
+    bench.guesses.record(E1, make.chains(), 9.0)
+    assert bench.matches()[E1].speculative == 4
+    bench.e1.apply(AllBlocksCleared(), "tiny")
+    bench.e1.apply(make.store_event(group=0, group_kind="full_attention"), "tiny")
+    assert bench.score() == 0
 
 
 def test_tiers_beyond_the_bound_are_refused() -> None:
