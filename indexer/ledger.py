@@ -44,6 +44,8 @@ class Ledger:
         self._parking = Parking()
         self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
+        self._usual: tuple[str, int, int | None] | None = None
+        """Tier, size and group of a store that was found to count: the next is mostly like it."""
 
     @property
     def refused(self) -> Reason | None:
@@ -59,12 +61,16 @@ class Ledger:
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
-            case BlockStored() | BlockRemoved() if event.remote and self._storage is not None:
-                self._storage(model).apply(event, model)
             case BlockStored():
-                self._stored(event, model)
+                if event.remote and self._storage is not None:
+                    self._storage(model).apply(event, model)
+                else:
+                    self._stored(event, model)
             case BlockRemoved():
-                self._removed(event)
+                if event.remote and self._storage is not None:
+                    self._storage(model).apply(event, model)
+                else:
+                    self._removed(event)
             case AllBlocksCleared():
                 self._cleared(event.tier)
 
@@ -72,6 +78,7 @@ class Ledger:
         """Forget everything: the engine restarted or went away."""
         self._clear()
         self._groups = Groups(self._index.block_size)
+        self._usual = None
         self._index.traits.forget(self.holder)
         self.resume(_GROUPS)
 
@@ -86,12 +93,14 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        if self._groups.learn(event):
-            self._regroup()
-        reason = self._fault(event)
-        if reason is not None:
-            self.rejected[reason] += 1
-        elif not event.names:
+        kind = event.tier, event.block_size, event.group
+        if kind != self._usual:
+            reason = self._fault(event)
+            if reason is not None:
+                self.rejected[reason] += 1
+                return
+            self._usual = kind if event.tokens else None
+        if not event.names:
             pass  # tells only that the group exists
         elif not event.tokens:
             self._located(event)
@@ -167,7 +176,9 @@ class Ledger:
         return chains
 
     def _fault(self, event: BlockStored) -> Reason | None:
-        """Why a store does not count; None if it does."""
+        """Why a store does not count; None if it does, and then others like it do too."""
+        if self._groups.learn(event):
+            self._regroup()
         if self._groups.refused is not None:
             return self._groups.refused
         if event.group is None and self._groups.several:
@@ -194,6 +205,7 @@ class Ledger:
     def _regroup(self) -> None:
         """Another group was heard of: credit what all known ones allow, if that can be told."""
         groups = self._groups
+        self._usual = None
         if groups.refused is not None:
             self._clear()
         bit = self._index.bits.find(self.holder)

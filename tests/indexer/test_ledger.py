@@ -263,7 +263,7 @@ def test_nothing_is_credited_before_all_groups_were_heard_of() -> None:
 
 def _window(names: Sequence[int], **fields: Any) -> BlockStored:
     """Names that a group with a window of 20 tokens keeps of some longer prompt."""
-    kind = {"group": 1, "group_kind": "sliding_window", "window": 20}
+    kind: dict[str, Any] = {"group": 1, "group_kind": "sliding_window", "window": 20}
     return make.store_event(names, [], **kind | fields)
 
 

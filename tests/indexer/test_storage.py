@@ -154,7 +154,7 @@ def test_a_further_group_in_storage_is_left_out() -> None:
 
 def test_engines_with_several_groups_are_not_credited_with_one_of_them() -> None:
     index, one, _, _ = _fleet()
-    window = {"group_idx": 1, "kv_cache_spec_kind": "sliding_window"}
+    window: dict[str, Any] = {"group_idx": 1, "kv_cache_spec_kind": "sliding_window"}
     _tell(
         one,
         make.stored(NAMES[:2], group_idx=0, kv_cache_spec_kind="full_attention"),
