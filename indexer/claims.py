@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from indexer.block import Holder
@@ -44,7 +44,7 @@ class Claims:
         del waiting[next(iter(waiting))]
         return False
 
-    def of(self, holder: Holder) -> Container[int]:
+    def of(self, holder: Holder) -> Collection[int]:
         """The names that a holder's claims wait for."""
         return self._waiting.get(holder, ())
 

@@ -221,6 +221,14 @@ class BlockIndex:
                 held[shelf.tier] += entries * shelf.unit
         return dict(held)
 
+    def is_only_in(self, holder: Holder, tier: str) -> bool:
+        """Whether a holder has nothing in any other tier, of any group."""
+        holding = self._holdings.get(holder)
+        entries = holding.entries.items() if holding else ()
+        return not self.claims.of(holder) and not any(
+            count and shelf.tier != tier for shelf, count in entries
+        )
+
     def sizes(self) -> dict[str, int]:
         """Entries per internal table; all zero once nobody holds anything and all is swept."""
         holdings = self._holdings.values()

@@ -12,6 +12,7 @@ from indexer.groups import Groups
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
 from indexer.parking import Parking
+from indexer.pieces import Pieces
 from indexer.speculative import Speculative
 
 _GROUPS = "groups"
@@ -42,6 +43,7 @@ class Ledger:
         self._guesses = guesses
         self._storage = storage
         self._parking = Parking()
+        self._pieces = Pieces(holder, index)
         self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
         self._usual: tuple[str, int, int | None] | None = None
@@ -53,6 +55,11 @@ class Ledger:
         if self._groups.refused is None and not self._groups.complete:
             return Reason.MISSING_GROUP
         return self._groups.refused
+
+    @property
+    def pieces(self) -> int:
+        """Engine blocks that are smaller than the index's."""
+        return len(self._pieces)
 
     @property
     def parked_blocks(self) -> int:
@@ -112,7 +119,9 @@ class Ledger:
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._index.resolve(self.holder, parent)
-        if chain is not None:
+        if chain is None:
+            chain = self._pieces.chain(parent)
+        if chain is not None or (parent in self._pieces and self._is_small(event)):
             self._place(event, chain)
         elif self._groups.further(event.group) is not None:
             self._located(event)
@@ -123,7 +132,10 @@ class Ledger:
         """Take in blocks by their names alone."""
         need = self._groups.need(self._groups.further(event.group))
         for name in event.names:
-            if need is None:
+            if name in self._pieces:
+                self._guesses.confirm(self.holder, self._pieces.locate(event.tier, name))
+                taken = True
+            elif need is None:
                 taken = self._index.locate(self.holder, event.tier, name)
             else:
                 unit = event.block_size // self._index.block_size or need.unit
@@ -135,45 +147,57 @@ class Ledger:
     def _removed(self, event: BlockRemoved) -> None:
         if self._parking.blocks:
             self._parking.remove(event.names)
-        groups = self._groups.further_of(event.group)
-        for group in groups:
-            gone = self._index.remove(self.holder, event.tier, event.names, group)
+        names = event.names
+        if self._pieces:
+            names = [name for name in names if name not in self._pieces]
+            for name in event.names:
+                if name in self._pieces:
+                    gone = self._pieces.remove(event.tier, name)
+                    self._guesses.overrule(self.holder, gone)
+        for group in self._groups.further_of(event.group):
+            gone = self._index.remove(self.holder, event.tier, names, group)
             self._guesses.overrule(self.holder, gone)
 
     def _cleared(self, tier: str | None) -> None:
-        if tier is None or set(self._index.blocks(self.holder)) <= {tier}:
+        if tier is None or (not self._pieces and self._index.is_only_in(self.holder, tier)):
             self._clear()
         else:
             self._parking.clear()
+            self._pieces.clear_tier(tier)
             self._guesses.overrule(self.holder, self._index.clear_tier(self.holder, tier))
 
     def _clear(self) -> None:
         self._parking.clear()
+        self._pieces.clear()
         self._guesses.forget(self.holder)
         self._index.clear(self.holder)
 
-    def _place(self, event: BlockStored, parent: int) -> None:
+    def _place(self, event: BlockStored, parent: int | None) -> None:
         """Store blocks behind a known parent, then those that waited for them."""
-        chains = self._store(event, parent)
+        self._store(event, parent)
         if not self._parking.blocks:
             return
-        pending = [(event, chains)]
+        pending = [event]
         while pending:
-            event, chains = pending.pop()
-            parts = event.block_size // self._index.block_size
-            for name, chain in zip(event.names, chains[parts - 1 :: parts], strict=True):
-                pending += [
-                    (child, self._store(child, chain)) for child in self._parking.take(name)
-                ]
+            event = pending.pop()
+            for name in event.names:
+                for child in self._parking.take(name):
+                    self._store(child, self._index.resolve(self.holder, name))
+                    pending.append(child)
 
-    def _store(self, event: BlockStored, parent: int) -> list[int]:
+    def _store(self, event: BlockStored, parent: int | None) -> None:
         size = self._index.block_size
+        if parent is None or event.block_size < size:
+            self._guesses.confirm(self.holder, self._pieces.store(event, parent))
+            return
         media = _spread(event, size) if event.media else None
         chains = block_hashes(event.tokens, size, parent, media)
         group = self._groups.further(event.group)
         self._index.store(self.holder, event.tier, event.names, chains, group)
         self._guesses.confirm(self.holder, chains)
-        return chains
+
+    def _is_small(self, event: BlockStored) -> bool:
+        return event.block_size < self._index.block_size
 
     def _fault(self, event: BlockStored) -> Reason | None:
         """Why a store does not count; None if it does, and then others like it do too."""
@@ -188,7 +212,7 @@ class Ledger:
         if event.tokens:
             if group is None:
                 self._measure(event)
-            if event.block_size % size:
+            if event.block_size % size and size % event.block_size:
                 return Reason.BLOCK_SIZE_MISMATCH
         if not self._index.shelves.admits(event.tier, event.block_size // size or 1, group):
             return Reason.TOO_MANY_TIERS

@@ -192,7 +192,7 @@ def test_a_larger_block_is_split_and_its_children_continue_it() -> None:
     assert bench.e1.block_size == 64
 
 
-@pytest.mark.parametrize("size", [8, 24])
+@pytest.mark.parametrize("size", [12, 24])
 def test_a_block_size_that_does_not_fit_is_refused_and_named(size: int) -> None:
     bench = Bench()
     bench.e1.apply(make.store_event([1], list(range(size)), block_size=size), "tiny")
