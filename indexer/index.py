@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from indexer.block import CPU, GPU, Holder, Match
+from indexer.budget import Budget, bytes_of
 from indexer.claims import Claims, Place
+from indexer.events import Reason
 from indexer.holders import HolderBits
 from indexer.holding import Holding
-from indexer.matching import walk_mixed, walk_plain
+from indexer.matching import leading_shared, walk_mixed, walk_plain
 from indexer.names import Names
 from indexer.shelves import Shelf, Shelves
 from indexer.sweep import sweep_steps
@@ -32,8 +34,10 @@ class BlockIndex:
             that announce resident blocks again.
         tiers: Names of tiers, best first; others follow in the order in which they are announced.
         bits: Shared with the layer of guesses, which uses the same masks.
+        budget: What the index may take.
 
     Attributes:
+        pieces: Address → blocks of its engine that are smaller than the index's.
         shelves: The tables.
         traits: What is special about some holders.
         claims: Blocks told by names that stand for nothing yet.
@@ -45,6 +49,7 @@ class BlockIndex:
         count_repeats: bool = True,
         tiers: Sequence[str] = (GPU, CPU),
         bits: HolderBits | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.block_size = block_size
         self.count_repeats = count_repeats
@@ -52,6 +57,8 @@ class BlockIndex:
         self.shelves = Shelves(tiers)
         self.traits = Traits()
         self.claims = Claims()
+        self.pieces: Counter[str] = Counter()
+        self._budget = budget or Budget()
         self._names = Names()
         self._holdings: dict[Holder, Holding] = {}
         self._untidy = False
@@ -76,41 +83,57 @@ class BlockIndex:
         names: Sequence[int],
         chains: Sequence[int],
         group: int | None = None,
-    ) -> None:
+    ) -> int:
         """Take in blocks: `len(chains) / len(names)` chain hashes for each name, at least one.
 
         The chain hashes are all different, as those of one sequence are. `group` is the number of
-        a group beside that whose blocks make up a prefix.
+        a group beside that whose blocks make up a prefix. Returns for how many names there was
+        room; those behind them are left out.
         """
         unit = len(chains) // len(names)
         holding, shelf = self._holding(holder), self.shelves.get(tier, unit, group)
-        self._store(holding, shelf, names, chains if unit == 1 else chains[unit - 1 :: unit])
+        if unit > 1:
+            chains = chains[unit - 1 :: unit]
+        if self._budget.is_bounded:
+            count = self._affordable(holding, shelf, names, chains)
+            names, chains = names[:count], chains[:count]
+        self._store(holding, shelf, names, chains)
         if self.claims:
             self._settle(holder, holding, names)
+        return len(names)
 
-    def locate(self, holder: Holder, tier: str, name: int) -> bool:
-        """Take in that a block the holder has lies in this tier too; False if it has no such."""
+    def locate(self, holder: Holder, tier: str, name: int) -> Reason | None:
+        """Take in that a block the holder has lies in this tier too; says why it did not."""
         chain = self.resolve(holder, name)
         if chain is None:
-            return False
+            return Reason.UNKNOWN_LOCATION
+        if not self.has_room(holder):
+            return Reason.OVER_BUDGET
         holding = self._holding(holder)
         unit = self._unit(chain, holding.bit)
         holding.add(self.shelves.get(tier, unit), chain)
-        return True
+        return None
 
-    def claim(self, holder: Holder, place: Place, name: int) -> bool:
+    def claim(self, holder: Holder, place: Place, name: int) -> Reason | None:
         """Take in a block by its name, now or once it is known what the name stands for.
 
-        A unit of 0 is that of the block as others have it. False if an older claim gave way.
+        A unit of 0 is that of the block as others have it. Says why something was left out.
         """
+        if not self.has_room(holder):
+            return Reason.OVER_BUDGET
         chain = self.resolve(holder, name)
         if chain is None and self.traits.is_shared(holder):
             called = (self._called(holding, name) for holding in self._holdings.values())
             chain = next((found for found in called if found is not None), None)
         if chain is None:
-            return self.claims.add(holder, name, place)
+            kept = self.claims.add(holder, name, place)
+            return None if kept else Reason.UNKNOWN_LOCATION
         self._put(holder, place, name, chain)
-        return True
+        return None
+
+    def has_room(self, holder: Holder) -> bool:
+        """Whether the budget allows one more block."""
+        return self._budget.room(1, self.bytes, holder.address) > 0
 
     def remove(
         self, holder: Holder, tier: str, names: Sequence[int], group: int | None = None
@@ -182,17 +205,7 @@ class BlockIndex:
 
     def shared_blocks(self, hashes: Sequence[int]) -> int:
         """Leading blocks that whoever reads shared storage has, without any of its own."""
-        lenders = self.traits.shared & self.bits.credited
-        count = 0
-        while lenders and count < len(hashes):
-            for shelf in self.shelves.prefix:
-                end = count - count % shelf.unit + shelf.unit
-                if end <= len(hashes) and shelf.table.get(hashes[end - 1], 0) & lenders:
-                    count = end
-                    break
-            else:
-                break
-        return count
+        return leading_shared(hashes, self.shelves, self.traits.shared & self.bits.credited)
 
     # -- upkeep and figures ---------------------------------------------------------------------
 
@@ -239,7 +252,24 @@ class BlockIndex:
             "aliases": len(self._names.aliased),
             "repeats": sum(len(counts) for h in holdings for counts in h.repeats.values()),
             "claims": len(self.claims),
+            "pieces": self.pieces.total(),
         }
+
+    def bytes(self, address: str | None = None) -> int:
+        """What the index takes, or what one endpoint has of it, as if it were alone."""
+        if address is None:
+            return bytes_of(self.sizes())
+        sizes: Counter[str] = Counter(pieces=self.pieces[address])
+        for holder, holding in self._holdings.items():
+            if holder.address == address:
+                entries = sum(holding.entries.values())
+                sizes["blocks"] += entries
+                sizes["names"] += max(0, entries - len(holding.own))
+                sizes["own_names"] += len(holding.own)
+                sizes["aliases"] += len(holding.own)
+                sizes["repeats"] += sum(map(len, holding.repeats.values()))
+                sizes["claims"] += len(self.claims.of(holder))
+        return bytes_of(sizes)
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -274,6 +304,26 @@ class BlockIndex:
             else:
                 holding.add(shelf, chain)
         holding.entries[shelf] += added
+
+    def _affordable(
+        self, holding: Holding, shelf: Shelf, names: Sequence[int], chains: Sequence[int]
+    ) -> int:
+        """How many blocks of a store there is room for, one after the other."""
+        address = self.bits.decode(holding.bit)[0].address
+        room = self._budget.room(len(names), self.bytes, address)
+        if room == len(names):
+            return room
+        count = 0
+        repeated = holding.repeats.get(shelf, {})
+        for name, chain in zip(names, chains, strict=True):
+            held = shelf.table.get(chain, 0) & holding.bit
+            counted = not holding.counts or chain in repeated
+            if not (held and counted and self._called(holding, name) == chain):  # adds an entry
+                if not room:
+                    break
+                room -= 1
+            count += 1
+        return count
 
     def _settle(self, holder: Holder, holding: Holding, names: Sequence[int]) -> None:
         """These names stand for something now: place what was claimed by them."""

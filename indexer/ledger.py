@@ -26,7 +26,8 @@ class Ledger:
 
     Attributes:
         block_size: Tokens per block as the engine last said; None before its first store.
-        rejected: Events that did not count, by reason.
+        rejected: Events, or blocks of them, that did not count, by reason.
+        dropped_blocks: Blocks that the budget had no room for since the last clear.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Ledger:
         self.holder = holder
         self.block_size: int | None = None
         self.rejected: Counter[Reason] = Counter()
+        self.dropped_blocks = 0
         self._index = index
         self._guesses = guesses
         self._storage = storage
@@ -125,6 +127,8 @@ class Ledger:
             self._place(event, chain)
         elif self._groups.further(event.group) is not None:
             self._located(event)
+        elif self.dropped_blocks:
+            self._drop_tail(event, len(event.names))  # most likely, its parent was left out
         elif dropped := self._parking.park(event, parent):
             self.rejected[Reason.PARKED_OVERFLOW] += dropped
 
@@ -132,17 +136,17 @@ class Ledger:
         """Take in blocks by their names alone."""
         need = self._groups.need(self._groups.further(event.group))
         for name in event.names:
+            reason = None
             if name in self._pieces:
                 self._guesses.confirm(self.holder, self._pieces.locate(event.tier, name))
-                taken = True
             elif need is None:
-                taken = self._index.locate(self.holder, event.tier, name)
+                reason = self._index.locate(self.holder, event.tier, name)
             else:
                 unit = event.block_size // self._index.block_size or need.unit
                 place = Place(event.tier, unit, need.group)
-                taken = self._index.claim(self.holder, place, name)
-            if not taken:
-                self.rejected[Reason.UNKNOWN_LOCATION] += 1
+                reason = self._index.claim(self.holder, place, name)
+            if reason is not None:
+                self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
         if self._parking.blocks:
@@ -167,6 +171,7 @@ class Ledger:
             self._guesses.overrule(self.holder, self._index.clear_tier(self.holder, tier))
 
     def _clear(self) -> None:
+        self.dropped_blocks = 0
         self._parking.clear()
         self._pieces.clear()
         self._guesses.forget(self.holder)
@@ -188,13 +193,23 @@ class Ledger:
     def _store(self, event: BlockStored, parent: int | None) -> None:
         size = self._index.block_size
         if parent is None or event.block_size < size:
-            self._guesses.confirm(self.holder, self._pieces.store(event, parent))
+            chains = self._pieces.store(event, parent)
+            if event.names[-1] not in self._pieces and not self._index.has_room(self.holder):
+                self._drop_tail(event, 1)
+            self._guesses.confirm(self.holder, chains)
             return
         media = _spread(event, size) if event.media else None
         chains = block_hashes(event.tokens, size, parent, media)
         group = self._groups.further(event.group)
-        self._index.store(self.holder, event.tier, event.names, chains, group)
+        taken = self._index.store(self.holder, event.tier, event.names, chains, group)
+        if taken < len(event.names):
+            self._drop_tail(event, len(event.names) - taken)
+            chains = chains[: taken * (event.block_size // size)]
         self._guesses.confirm(self.holder, chains)
+
+    def _drop_tail(self, event: BlockStored, names: int) -> None:
+        self.rejected[Reason.OVER_BUDGET] += names
+        self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
 
     def _is_small(self, event: BlockStored) -> bool:
         return event.block_size < self._index.block_size

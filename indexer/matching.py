@@ -115,6 +115,20 @@ def walk_mixed(
     return Walked(list(rows), ends, reached, tallies)
 
 
+def leading_shared(hashes: Sequence[int], shelves: Shelves, lenders: int) -> int:
+    """Leading blocks that lie in shared storage."""
+    count = 0
+    while lenders and count < len(hashes):
+        for shelf in shelves.prefix:
+            end = count - count % shelf.unit + shelf.unit
+            if end <= len(hashes) and shelf.table.get(hashes[end - 1], 0) & lenders:
+                count = end
+                break
+        else:
+            break
+    return count
+
+
 def _rows(
     hashes: Sequence[int], shelves: Shelves, traits: Traits, readers: int, lenders: int
 ) -> dict[str, list[int]]:

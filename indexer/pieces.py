@@ -75,6 +75,8 @@ class Pieces:
             media = (event.media or {}).get(number, ())
             if before is None or not self._fits(parent, size):
                 break
+            if name not in self._pieces and not self._index.has_room(self._holder):
+                break
             piece = self._take_in(name, _Piece(before, parent, tokens, media))
             if piece is None:
                 break
@@ -98,6 +100,7 @@ class Pieces:
 
     def clear(self) -> None:
         """Forget all; the index is told apart."""
+        self._index.pieces[self._holder.address] -= len(self._pieces)
         self._pieces.clear()
         self._copies.clear()
 
@@ -120,6 +123,7 @@ class Pieces:
             if piece.parent is not None and piece.parent not in self._pieces:
                 return None
         self._pieces[name] = piece
+        self._index.pieces[self._holder.address] += 1
         if piece.parent is not None:
             self._pieces[piece.parent].followers += (name,)
         parts = self._parts(name)
@@ -191,6 +195,7 @@ class Pieces:
             if any(name in copies for copies in self._copies.values()):
                 return
             del self._pieces[name]
+            self._index.pieces[self._holder.address] -= 1
             if piece.parent is not None:
                 before = self._pieces[piece.parent]
                 before.followers = tuple(other for other in before.followers if other != name)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
+from indexer.budget import Budget
 from indexer.events import Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import block_hashes, root
@@ -61,6 +62,9 @@ class HolderState(msgspec.Struct, frozen=True):
         parked_blocks: Blocks that wait for a parent.
         models: Models its events were taken for.
         rejected: Its events that did not count, by reason.
+        dropped_blocks: Blocks that the budget had no room for since its last clear: it is credited
+            with the prefixes that remain.
+        bytes: About what its endpoint takes of the index, as if it were alone.
     """
 
     holder: Holder
@@ -71,6 +75,8 @@ class HolderState(msgspec.Struct, frozen=True):
     parked_blocks: int
     models: frozenset[str]
     rejected: Mapping[Reason, int]
+    dropped_blocks: int = 0
+    bytes: int = 0
 
 
 class IndexStats(msgspec.Struct, frozen=True):
@@ -81,6 +87,7 @@ class IndexStats(msgspec.Struct, frozen=True):
         guesses: Guesses that count at the moment, in blocks.
         guess_stats: How guesses ended so far.
         rejected: Messages and events that did not count, by reason, ended streams included.
+        bytes: About what the confirmed blocks take.
     """
 
     holders: int
@@ -88,6 +95,7 @@ class IndexStats(msgspec.Struct, frozen=True):
     guesses: int
     guess_stats: GuessStats
     rejected: Mapping[Reason, int]
+    bytes: int = 0
 
 
 class PrefixIndex:
@@ -96,13 +104,22 @@ class PrefixIndex:
         block_size: Tokens per block; must divide the engines' block sizes.
         count_repeats: See `BlockIndex`.
         tiers: Names of tiers, best first.
+        index_bytes: What confirmed blocks may take altogether; None: no bound.
+        index_bytes_per_endpoint: What those of one endpoint may take.
     """
 
     def __init__(
-        self, block_size: int, count_repeats: bool = True, tiers: Sequence[str] = (GPU, CPU)
+        self,
+        block_size: int,
+        count_repeats: bool = True,
+        tiers: Sequence[str] = (GPU, CPU),
+        *,
+        index_bytes: int | None = None,
+        index_bytes_per_endpoint: int | None = None,
     ) -> None:
         bits = HolderBits()
-        self._index = BlockIndex(block_size, count_repeats, tiers, bits)
+        budget = Budget(index_bytes, index_bytes_per_endpoint)
+        self._index = BlockIndex(block_size, count_repeats, tiers, bits, budget)
         self._guesses = Speculative(bits)
         self._ledgers: dict[Holder, Ledger] = {}
         self._feeds: list[Feed] = []
@@ -227,6 +244,8 @@ class PrefixIndex:
             parked_blocks=ledger.parked_blocks,
             models=frozenset(self._models(holder)),
             rejected=dict(ledger.rejected),
+            dropped_blocks=ledger.dropped_blocks,
+            bytes=self._index.bytes(holder.address),
         )
 
     def holders(self) -> tuple[Holder, ...]:
@@ -249,6 +268,7 @@ class PrefixIndex:
             guesses=self._guesses.outstanding(),
             guess_stats=msgspec.structs.replace(self._guesses.stats),
             rejected=rejected,
+            bytes=self._index.bytes(),
         )
 
     def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:

@@ -63,8 +63,9 @@ class StorageLedger(Ledger):
     def _located(self, event: BlockStored) -> None:
         place = Place(SHARED_STORAGE, event.block_size // self._index.block_size, None)
         for name in event.names:
-            if not self._index.claim(self.holder, place, name):
-                self.rejected[Reason.UNKNOWN_LOCATION] += 1
+            reason = self._index.claim(self.holder, place, name)
+            if reason is not None:
+                self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
         self._index.remove(self.holder, SHARED_STORAGE, event.names)

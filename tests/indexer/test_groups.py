@@ -23,10 +23,9 @@ from tests.indexer.make import BASE, E1
 
 INDEX_SIZE = 2
 
-FULL = [
+LAYOUTS = [
     [Group("full_attention", 2), Group("sliding_window", 2, 4)],
     [Group("sliding_window", 2, 6), Group("full_attention", 2), Group("mamba", 2)],
-    [Group("full_attention", 4), Group("sliding_window", 2, 5)],
     [Group("full_attention", 2), Group("mamba", 4), Group("full_attention", 4)],
     [Group("full_attention", 2), Group("sliding_window", 6, 9), Group("sliding_window", 4, 1)],
     [Group("sliding_window", 2, 6)],
@@ -86,7 +85,7 @@ class Followed:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(FULL), st.sampled_from([("GPU",), ("GPU", "CPU")]), st.data())
+@given(st.sampled_from(LAYOUTS), st.sampled_from([("GPU",), ("GPU", "CPU")]), st.data())
 def test_what_is_credited_is_what_the_engine_reuses(
     groups: Sequence[Group], tiers: Sequence[str], data: st.DataObject
 ) -> None:
@@ -102,12 +101,25 @@ def test_what_is_credited_is_what_the_engine_reuses(
             followed.tell(followed.engine.clear())
         tokens = data.draw(PROMPTS)
         assert followed.credited(tokens) == followed.engine.reuse(tokens)
+        assert followed.credited(tokens[:-1]) == followed.engine.reuse(tokens[:-1])
     assert (followed.feed.trust, followed.feed.rejected) == (Trust.EXACT, {})
     for held in followed.engine.held():
         for _ in range(followed.engine.copies[held[0], held[1]][held[2]]):
             followed.tell(followed.engine.remove(*held))
     sizes = make.swept(followed.index._index).sizes()
     assert set(sizes.values()) == {0}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_blocks_of_a_window_that_nothing_names_are_not_credited(data: st.DataObject) -> None:
+    """Only names at the end of a larger block are told with their tokens."""
+    followed = Followed([Group("full_attention", 4), Group("sliding_window", 2, 5)], ("GPU",))
+    for _ in range(data.draw(st.integers(1, 6))):
+        followed.serve(data)
+        followed.evict(data)
+        tokens = data.draw(PROMPTS)
+        assert followed.credited(tokens) <= followed.engine.reuse(tokens)
 
 
 NEEDS = [Need(1, 1, 2), Need(2, 2, 1), Need(3, 1, None)]

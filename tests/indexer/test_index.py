@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from indexer.block import Holder, Match
+from indexer.events import Reason
 from indexer.index import BlockIndex
 from indexer.shelves import MAX_TIERS
 from tests.indexer import make
@@ -240,9 +241,9 @@ def test_engines_with_different_block_sizes_share_blocks_and_forget_them_apart()
 def test_a_location_is_taken_in_for_a_block_that_is_there() -> None:
     index = BlockIndex(16)
     index.store(E1, "gpu", [1], [A])
-    assert index.locate(E1, "cpu", 1)
-    assert not index.locate(E2, "cpu", 1)
-    assert not index.locate(E1, "cpu", 9)
+    assert index.locate(E1, "cpu", 1) is None
+    assert index.locate(E2, "cpu", 1) is Reason.UNKNOWN_LOCATION
+    assert index.locate(E1, "cpu", 9) is Reason.UNKNOWN_LOCATION
     index.remove(E1, "gpu", [1])
     assert index.match([A])[E1].tiers == {"cpu": 1}
 
@@ -276,7 +277,7 @@ def test_many_generations_of_names_for_shared_content_do_not_pile_up() -> None:
         make.swept(index)
         assert index.sizes() == {
             "blocks": 20, "names": 20, "own_names": 0, "aliases": 0, "repeats": 0,
-            "claims": 0,
+            "claims": 0, "pieces": 0,
         }  # fmt: skip
 
 
