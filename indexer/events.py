@@ -41,6 +41,8 @@ class Reason(enum.StrEnum):
     """More tiers, or sizes and groups in them, than an index keeps apart."""
     BIGRAM_TOKENS = "bigram_tokens"
     """Pairs of token ids in place of token ids: blocks of speculative decoding with EAGLE."""
+    PARTIAL_BLOCK = "partial_block"
+    """A block with fewer tokens than its engine's blocks have, or than are known to fill one."""
     OVER_BUDGET = "over_budget"
     """Blocks for which the index has no room: the tail of what their holder has."""
     UNKNOWN_LOCATION = "unknown_location"

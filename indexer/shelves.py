@@ -7,7 +7,6 @@ all, so it is one entry, under the chain hash of its last part: that hash covers
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import lcm
 
 Table = dict[int, int]
 """Chain hash → mask of the holders that have the block."""
@@ -43,14 +42,12 @@ class Shelves:
         prefix: Shelves without a group, best tier first, larger units first within a tier.
         tables: All tables.
         unit: Blocks per entry where all of `prefix` have the same; 0 where they differ.
-        common: Blocks that every unit of `prefix` divides.
     """
 
     def __init__(self, tiers: Sequence[str]) -> None:
         self.prefix: tuple[Shelf, ...] = ()
         self.tables: tuple[Table, ...] = ()
         self.unit = 1
-        self.common = 1
         self._order = list(tiers)
         self._by_key: dict[tuple[str, int, int | None], Shelf] = {}
         self._found: dict[tuple[str, int | None], tuple[Shelf, ...]] = {}
@@ -111,4 +108,3 @@ class Shelves:
         self.tables = tuple(shelf.table for shelf in ordered)
         units = {shelf.unit for shelf in self.prefix} or {1}
         self.unit = units.pop() if len(units) == 1 else 0
-        self.common = lcm(*(shelf.unit for shelf in self.prefix))
