@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from indexer.block import Trust
+from indexer.budget import STORED_BYTES
 from indexer.events import Reason
 from indexer.feed import Source
 from indexer.groups import MAX_GROUPS, Groups, Need, cut
@@ -37,15 +38,24 @@ PROMPTS = st.lists(st.integers(1, 2), min_size=8, max_size=24)
 class Followed:
     """An engine and an index that hears of it."""
 
-    def __init__(self, groups: Sequence[Group], tiers: Sequence[str]) -> None:
+    def __init__(
+        self, groups: Sequence[Group], tiers: Sequence[str], index_bytes: int | None = None
+    ) -> None:
         self.engine = HybridEngine(groups, tiers)
-        self.index = PrefixIndex(INDEX_SIZE)
+        self.index = PrefixIndex(INDEX_SIZE, index_bytes=index_bytes)
+        self.loses = False
         self.feed = self.index.open(Source(E1, "tcp://x", base_model="tiny"))
         self._seq = 0
 
     def tell(self, *events: object) -> None:
-        self.feed.receive(make.frames(self._seq, *events), 1.0)
+        if not self.loses:
+            self.feed.receive(make.frames(self._seq, *events), 1.0)
         self._seq += 1
+
+    def restart(self) -> None:
+        """The engine is another process: it is empty and counts from 0."""
+        self.engine.clear()
+        self._seq = 0
 
     def credited(self, tokens: Sequence[int]) -> int:
         match = self.index.match([BASE], pack(tokens), 0.0).matches.get(E1)
@@ -108,6 +118,39 @@ def test_what_is_credited_is_what_the_engine_reuses(
             followed.tell(followed.engine.remove(*held))
     sizes = make.swept(followed.index._index).sizes()
     assert set(sizes.values()) == {0}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(LAYOUTS),
+    st.none() | st.integers(0, 12).map(lambda blocks: blocks * STORED_BYTES),
+    st.data(),
+)
+def test_what_is_called_exact_never_exceeds_the_truth(
+    groups: Sequence[Group], index_bytes: int | None, data: st.DataObject
+) -> None:
+    """Messages are lost, the engine restarts, the index has little room."""
+    followed = Followed(groups, ("GPU", "CPU"), index_bytes)
+    steps = st.sampled_from(["serve", "serve", "evict", "evict", "clear", "restart", "lose"])
+    for step in data.draw(st.lists(steps, min_size=2, max_size=14)):
+        followed.loses = step == "lose"
+        if step in ("serve", "lose"):
+            followed.serve(data)
+        elif step == "evict":
+            followed.evict(data)
+        elif step == "clear":
+            followed.tell(followed.engine.clear())
+        else:
+            followed.restart()
+            followed.serve(data)
+        tokens = data.draw(PROMPTS)
+        # What is lost shows in the next message, and a restart that hears nothing in the next.
+        if not followed.loses and followed.feed.trust is Trust.EXACT:
+            assert followed.credited(tokens) <= followed.engine.reuse(tokens)
+            if index_bytes is None:
+                assert followed.credited(tokens) == followed.engine.reuse(tokens)
+    if index_bytes is not None:
+        assert followed.index.stats().bytes <= index_bytes
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

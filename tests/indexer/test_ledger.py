@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from indexer.block import Holder, Identity, Match
-from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Reason
+from indexer.budget import Budget
+from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
 from indexer.hashing import block_hashes, pack, root
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
@@ -351,3 +354,44 @@ def test_a_suspended_holder_is_credited_only_when_no_cause_is_left() -> None:
     assert bench.score() == 0
     bench.e1.resume("two")
     assert bench.score() == 4
+
+
+SMALL = st.integers(0, 5)
+STORES = st.builds(
+    lambda names, size, whole, **fields: BlockStored(
+        names, tokens=pack([1] * (size * len(names))) if whole else b"", block_size=size, **fields
+    ),
+    names=st.lists(SMALL, max_size=5, unique=True),
+    size=st.sampled_from([0, 1, 2, 3, 4, 8, 12]),
+    whole=st.booleans(),
+    parent=st.none() | SMALL,
+    tier=st.sampled_from(["gpu", "cpu", "disk"]),
+    group=st.none() | st.integers(0, 3),
+    group_kind=st.sampled_from([None, "full_attention", "sliding_window", "mamba", "new"]),
+    window=st.none() | st.integers(0, 20),
+    media=st.none() | st.dictionaries(st.integers(0, 4), st.just(["m"])),
+)
+EVENTS = st.one_of(
+    STORES,
+    STORES,
+    st.builds(BlockRemoved, st.lists(SMALL), st.sampled_from(["gpu", "cpu"]), st.none() | SMALL),
+    st.builds(AllBlocksCleared, st.sampled_from([None, "gpu", "cpu"])),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENTS, max_size=14), st.sampled_from([None, 2000]))
+def test_no_events_make_it_raise_or_leave_anything_behind(
+    events: list[Event], index_bytes: int | None
+) -> None:
+    index = BlockIndex(4, budget=Budget(index_bytes))
+    ledger = Ledger(E1, index, Speculative(index.bits))
+    for event in events:
+        ledger.apply(event, "tiny")
+        hashes = block_hashes(pack([1] * 12), 4, root(BASE))
+        for match in index.match(hashes).values():
+            assert sum(match.tiers.values()) == match.blocks <= match.speculative
+        assert index_bytes is None or index.bytes() <= index_bytes
+    ledger.drop()
+    assert set(make.swept(index).sizes().values()) == {0}
+    assert (ledger.pieces, ledger.parked_blocks, ledger.refused) == (0, 0, None)
