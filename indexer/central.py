@@ -1,14 +1,16 @@
 """Central: the streams of engines that connect to one socket of ours, told apart by their topics.
 
 A topic is `kv@ADDRESS@MODEL`. All ranks behind one address publish under the same topic, each with
-numbers of its own, so the rank in a message tells which stream it belongs to. What does not belong
-to an endpoint is counted, and its address remembered for people.
+numbers of its own, so the rank in a message tells which stream it belongs to. In place of an
+address may stand a name of storage that all endpoints of the model share. What belongs to neither
+is counted, and its address remembered for people.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from indexer import frames
 from indexer.engines import vllm
@@ -16,11 +18,22 @@ from indexer.events import Batch, Reason
 from indexer.feed import Feed, Source
 from indexer.prefix_index import PrefixIndex
 
+MAX_STREAMS = 4096
+"""Senders told apart."""
 MAX_UNKNOWN = 32
 """Addresses of no endpoint that are remembered."""
 
-Locate = Callable[[str, int], Source | None]
-"""Address in a topic and rank → whose events these are; None where nobody knows."""
+
+class Key(NamedTuple):
+    """What a message says of its sender: address and model in the topic, rank in the payload."""
+
+    address: str
+    model: str
+    rank: int
+
+
+Locate = Callable[[Key], Source | None]
+"""Tells whose events these are; None where nobody knows."""
 
 
 class Central:
@@ -43,18 +56,13 @@ class Central:
         self._locate = locate
         self._filter = topic_filter.encode()
         self._decode = decode
-        self._feeds: dict[tuple[str, int], Feed] = {}
-        self._sources: dict[tuple[str, int], Source] = {}
+        self._feeds: dict[Key, Feed] = {}
+        self._sources: dict[Key, Source] = {}
         self._connections: dict[Feed, int] = {}
 
     @property
     def feeds(self) -> Iterable[Feed]:
         return self._feeds.values()
-
-    @property
-    def sources(self) -> Mapping[tuple[str, int], Source]:
-        """Address and rank → source, of the streams there are."""
-        return self._sources
 
     def receive(self, parts: Sequence[bytes], wall_s: float, connection: int) -> None:
         """Take in one message that came over a connection."""
@@ -70,25 +78,24 @@ class Central:
             self._reject(Reason.BAD_TOPIC)
         else:
             batch = self._decode(parts[2])
-            feed = self.open(told[0], batch.rank or 0)
+            feed = self.open(Key(*told, batch.rank or 0))
             if feed is None:
                 self._count_unknown(told[0])
             else:
                 self._follow(feed, connection)
                 feed.receive(parts, wall_s, batch)
 
-    def open(self, address: str, rank: int) -> Feed | None:
-        """The stream of an address and rank; None if no endpoint is meant."""
-        key = address, rank
+    def open(self, key: Key) -> Feed | None:
+        """The stream that is meant; None if there is no such."""
         feed = self._feeds.get(key)
-        if feed is None:
-            source = self._locate(address, rank)
+        if feed is None and len(self._feeds) < MAX_STREAMS:
+            source = self._locate(key)
             if source is None:
                 return None
             feed = next((f for k, f in self._feeds.items() if self._sources[k] == source), None)
-            self._feeds[key] = feed or self._index.open(source)
-            self._sources[key] = source
-        return self._feeds[key]
+            feed = feed or self._index.open(source)
+            self._feeds[key], self._sources[key] = feed, source
+        return feed
 
     def broke(self, connection: int) -> list[Feed]:
         """A connection is gone; returns the streams that came over it."""
@@ -102,7 +109,7 @@ class Central:
         """End the streams whose address means another endpoint now, or none; returns them."""
         ended: list[Feed] = []
         for key, source in list(self._sources.items()):
-            if self._locate(*key) != source:
+            if self._locate(key) != source:
                 ended.append(self._feeds.pop(key))
                 del self._sources[key]
         ended = [feed for feed in dict.fromkeys(ended) if feed not in self._feeds.values()]

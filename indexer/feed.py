@@ -9,18 +9,18 @@ that all are applied in the order in which they were sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from indexer import frames
 from indexer.block import Holder, Trust
 from indexer.engines import vllm
-from indexer.events import Batch
+from indexer.events import Batch, Event
 from indexer.frames import Message, Queue
 from indexer.intake import Effect, Intake
 from indexer.ledger import Ledger
-from indexer.order import Order, Verdict
+from indexer.order import Order, Progress, Verdict
 
 MAX_WAITING_MESSAGES = 10_000
 """Live messages kept during a replay; those pushed out show as a hole, and are asked for again."""
@@ -39,6 +39,8 @@ class Source(msgspec.Struct, frozen=True):
         base_model: Model of events whose topic names none; None while it is not known.
         shared: Several ranks publish here: the rank in a message tells whose blocks they are.
         replay: ZMQ address that answers requests for past messages; None without one.
+        unordered: Several publishers speak here, each with numbers of its own, and nothing tells
+            them apart: what they say is never complete, and none of them can be lost.
     """
 
     holder: Holder
@@ -47,6 +49,21 @@ class Source(msgspec.Struct, frozen=True):
     base_model: str | None = None
     shared: bool = False
     replay: str | None = None
+    unordered: bool = False
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """Where a stream was in a former process of ours.
+
+    Attributes:
+        progress: Where it was in the engine's sequence.
+        complete: Nothing of the engine's story was missing.
+        process_start: When the engine's process started, in seconds since the epoch, if told.
+    """
+
+    progress: Progress
+    complete: bool
+    process_start: float | None
 
 
 class Feed:
@@ -60,8 +77,8 @@ class Feed:
         order: Where it is in the engine's sequence.
         waiting: Live messages that wait for a replay to end.
         may_ask: The engine replays, and did not fail to of late.
-        process_start: Where what is known comes from a former process of ours: when the engine's
-            process started, in seconds since the epoch. Until that is compared nothing is credited.
+        restored: Where what is known comes from a former process of ours, and is not credited
+            before the engine is proven to be the one it was heard from; else None.
     """
 
     def __init__(
@@ -86,7 +103,7 @@ class Feed:
         self.wants: int | None = None
         self.order = Order()
         self.waiting = Queue(MAX_WAITING_MESSAGES, MAX_WAITING_BYTES)
-        self.process_start: float | None = None
+        self.restored: Restored | None = None
         self._complete = False
         self._lost = False
         self._in_doubt = False
@@ -145,20 +162,17 @@ class Feed:
             return
         topic, number, payload = parts
         message = Message(int.from_bytes(number, "big"), payload, topic, wall_s, batch)
-        if self._holds:
+        if self.source.unordered:
+            self._intake.take(message)
+        elif self._holds:
             self.waiting.push(message)
         else:
             self._hear(message)
 
     def connected(self) -> None:
         """The connection is there, for the first time or again."""
-        if not self.may_ask or self._closed:
-            return
-        if self._lost and self.order.next:
-            self.wants = self._proof_from()
-            self._holds = True  # another process's next number could be the one expected
-        elif self._lost or (not self._complete and self._asked is None):
-            self.wants = 0
+        self.stats.connections += 1
+        self._want_what_is_missing()
 
     def lost(self) -> None:
         """The connection broke: what the engine does from now on may stay unseen."""
@@ -169,7 +183,7 @@ class Feed:
 
     def proven(self) -> None:
         """The engine is still the same process, so what is known of it still holds."""
-        self._lost, self.process_start = False, None
+        self._lost, self.restored = False, None
         self._intake.resume(self)
 
     def restarted(self) -> None:
@@ -189,11 +203,16 @@ class Feed:
         self._stop_holding()
         self._intake.unnamed.clear()
 
-    def restore(self, start: int, last: int, digest: int, *, complete: bool) -> None:
-        """Go on where a former process of ours stopped; stale until the engine is proven."""
-        self.order.restore(start, last, digest)
-        self.stats.last_seq = last
-        self._complete = complete
+    def restore(self, restored: Restored, events: Mapping[str, Event]) -> None:
+        """Go on where a former process of ours stopped; stale until the engine is proven.
+
+        `events` tell, by model, what is to be known of the engine beside its blocks.
+        """
+        self.order.restore(restored.progress)
+        self.stats.last_seq = restored.progress.last_seq
+        self._complete = restored.complete
+        self.restored = restored
+        self._intake.restore(events)
         self._suspend()
 
     # -- what is replayed -----------------------------------------------------------------------
@@ -290,7 +309,7 @@ class Feed:
     def may_ask_again(self) -> None:
         """A replay that failed may be tried again, if it still matters."""
         self.may_ask = self.source.replay is not None
-        self.connected()
+        self._want_what_is_missing()
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -312,6 +331,15 @@ class Feed:
                 self.stats.restarts += 1
                 self._forget()
                 self._begin(message, digest)
+
+    def _want_what_is_missing(self) -> None:
+        if not self.may_ask or self._closed:
+            return
+        if self._lost and self.order.next:
+            self.wants = self._proof_from()
+            self._holds = True  # another process's next number could be the one expected
+        elif self._lost or (not self._complete and self._asked is None):
+            self.wants = 0
 
     def _begin(self, message: Message, digest: int) -> None:
         """The first message that is heard of an engine's life."""
@@ -352,7 +380,7 @@ class Feed:
             self._complete = effect is Effect.CLEARED
 
     def _prove_by_sequence(self) -> None:
-        if self._lost and self.process_start is None:
+        if self._lost and (self.restored is None or self.restored.process_start is None):
             self.proven()
 
     def _proof_from(self) -> int:

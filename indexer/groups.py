@@ -17,7 +17,8 @@ from indexer.walk import Ends
 MAX_GROUPS = 32
 """Groups of one engine; hybrid models have two to about a dozen."""
 
-FULL_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
+FULL_ATTENTION = "full_attention"
+FULL_KINDS = frozenset({FULL_ATTENTION, "mla_attention", "sink_full_attention"})
 """Kinds that need all blocks of a prefix."""
 
 _WINDOW_KINDS = frozenset({"sliding_window", "sliding_window_mla"})
@@ -110,6 +111,13 @@ class Groups:
     @property
     def several(self) -> bool:
         return len(self._known) > 1
+
+    def outline(self, block_size: int) -> BlockStored | None:
+        """A store without blocks that teaches the same; None if it takes more than one."""
+        if self.several or self.headless or self.needs:
+            return None
+        kind = None if self._primary is None else FULL_ATTENTION
+        return BlockStored([], None, b"", block_size, group=self._primary, group_kind=kind)
 
     def knows(self, group: int) -> bool:
         return group in self._known

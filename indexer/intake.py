@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from indexer.block import Holder
-from indexer.events import AllBlocksCleared, Batch, Reason
+from indexer.events import AllBlocksCleared, Batch, Event, Reason
 from indexer.frames import Message, Queue, model_of
 from indexer.ledger import Ledger
 
@@ -45,7 +45,8 @@ class FeedStats(msgspec.Struct):
         gaps: Times the sequence jumped ahead.
         missed: Messages that were jumped over; a replay may have brought them later.
         restarts: Times everything was dropped because the engine began anew.
-        losses: Times the connection was lost.
+        connections: Times a connection came about.
+        losses: Times one was lost.
         replays: Replays that came to their end.
         replays_failed: Replays that did not.
         replayed: Messages that came by replays.
@@ -61,6 +62,7 @@ class FeedStats(msgspec.Struct):
     gaps: int = 0
     missed: int = 0
     restarts: int = 0
+    connections: int = 0
     losses: int = 0
     replays: int = 0
     replays_failed: int = 0
@@ -143,6 +145,12 @@ class Intake:
         self.born = None
         for holder in self.holders:
             self._ledger(holder).drop()
+
+    def restore(self, events: Mapping[str, Event]) -> None:
+        """Take in what was told in a former process of ours: one event per model."""
+        for model, event in events.items():
+            self.models.add(model)
+            self._ledger(self._holder).apply(event, model)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""

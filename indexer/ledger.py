@@ -67,6 +67,15 @@ class Ledger:
     def parked_blocks(self) -> int:
         return self._parking.blocks
 
+    def outline(self) -> BlockStored | None:
+        """A store without blocks that tells another ledger what this one knows of its engine.
+
+        None where that is not all it takes to go on with the engine's blocks.
+        """
+        if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
+            return None
+        return self._groups.outline(self.block_size or 0)
+
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:

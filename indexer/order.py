@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+import msgspec
+
 REMEMBERED = 512
 """Latest messages of which the digest is kept, to tell a repetition from another life."""
 
@@ -22,6 +24,20 @@ class Verdict(enum.Enum):
     """Its number was passed with another message: the engine began anew."""
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """Where a stream was.
+
+    Attributes:
+        start: First number of the unbroken run it was in.
+        last_seq: Number of the latest message.
+        last_digest: Digest of that message's payload.
+    """
+
+    start: int
+    last_seq: int
+    last_digest: int
+
+
 class Order:
     """An unbroken run of numbers.
 
@@ -37,11 +53,12 @@ class Order:
         self._digests: list[int] = []
 
     @property
-    def last_digest(self) -> int | None:
-        """Of the latest message; None if none is remembered."""
+    def progress(self) -> Progress | None:
+        """For `restore`; None before the first message."""
         if self.next is None or self.next <= self._known_from:
             return None
-        return self._digests[(self.next - 1) % REMEMBERED]
+        last = self.next - 1
+        return Progress(self.start, last, self._digests[last % REMEMBERED])
 
     def judge(self, seq: int, digest: int) -> Verdict:
         if self.next is None:
@@ -69,8 +86,8 @@ class Order:
         self.start = self._known_from = 0
         self.next = None
 
-    def restore(self, start: int, last: int, digest: int) -> None:
+    def restore(self, progress: Progress) -> None:
         """Go on behind a message that another process of ours took in."""
-        self.begin(last)
-        self.take(last, digest)
-        self.start = start
+        self.begin(progress.last_seq)
+        self.take(progress.last_seq, progress.last_digest)
+        self.start = progress.start

@@ -13,7 +13,7 @@ import msgspec
 
 from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
 from indexer.budget import Budget
-from indexer.events import Reason
+from indexer.events import BlockStored, Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
@@ -128,6 +128,16 @@ class PrefixIndex:
     @property
     def block_size(self) -> int:
         return self._index.block_size
+
+    @property
+    def blocks(self) -> BlockIndex:
+        """The confirmed blocks."""
+        return self._index
+
+    def outline(self, holder: Holder) -> BlockStored | None:
+        """What is known of a holder's engine beside its blocks; see `Ledger.outline`."""
+        ledger = self._ledgers.get(holder)
+        return ledger.outline() if ledger is not None and not is_shared(holder) else None
 
     # -- streams --------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from router.telemetry.state import State
 from warmroute.errors import StartError
 from warmroute.parts import ROOM_BYTES, Parts
 from warmroute.serve import Options
+from warmroute.snapshots import Snapshots
 from warmroute.tls import self_signed
 
 log = structlog.get_logger()
@@ -93,20 +94,33 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
             parts.pool.listen(follower)
+        snapshots = _snapshots(parts)
+        for kept in snapshots:
+            kept.restore()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts)),
                 *(group.create_task(sidecar.run()) for sidecar in parts.sidecars),
+                *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
             ]
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
                 task.cancel()
+        for kept in snapshots:
+            await kept.save()
     finally:
         for follower in followers:
             follower.subscriptions.close()
         context.term()
+
+
+def _snapshots(parts: Parts) -> list[Snapshots]:
+    folder = parts.options.state_dir
+    if folder is None:
+        return []
+    return [Snapshots(folder, prefix, parts.pool) for prefix in parts.prefixes]
 
 
 async def _tick(parts: Parts) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from indexer.block import Holder
+from indexer.central import Key
 from indexer.feed import Source
+from indexer.storage import is_shared, shared_by
 from router.pool.endpoint import Endpoint, KvEvents
 from router.producers.prefix_parameters import KvEvents as Parameters
 
@@ -42,15 +44,18 @@ class Locator:
     def topic_filter(self) -> str:
         return self._parameters.topic_filter or CENTRAL_FILTER
 
-    def __call__(self, address: str, rank: int) -> Source | None:
-        """`address` is an endpoint's `ip:port`, or an `ip` behind which there is only one.
+    def __call__(self, key: Key) -> Source | None:
+        """The address is an endpoint's `ip:port`, or an `ip` behind which there is only one.
 
         An endpoint that is one rank of several has that rank, whatever its messages say.
         """
-        endpoint = self._find(address)
+        if is_shared(Holder(key.address)) and key.model:
+            storage = shared_by(key.model)
+            return Source(storage, self._parameters.zmq_endpoint, unordered=True)
+        endpoint = self._find(key.address)
         if endpoint is None:
             return None
-        holder = Holder(endpoint.address, endpoint.rank or rank)
+        holder = Holder(endpoint.address, endpoint.rank or key.rank)
         told = next((e for e in endpoint.kv_events if e.rank == holder.rank), KvEvents(endpoint=""))
         replay = told.replay or _replay(endpoint, holder.rank, self._parameters)
         return Source(holder, self._parameters.zmq_endpoint, replay=replay)

@@ -147,21 +147,26 @@ class PrecisePrefix:
     def _prove(self, endpoints: Mapping[str, Endpoint]) -> None:
         """A scrape after a lost connection that shows the same process ends the doubt.
 
-        A process that changed shows as a restart of the endpoint, which drops everything first.
+        A process that changed shows as a restart of the endpoint, which drops everything first;
+        but where what is known was kept by a former router, as another start than it had noted.
         """
-        stale = {
-            feed.source.holder.address for feed in self.index.feeds() if feed.trust is Trust.STALE
-        }
-        for address in self._stale_since.keys() - stale:
+        stale = [feed for feed in self.index.feeds() if feed.trust is Trust.STALE]
+        for address in self._stale_since.keys() - {f.source.holder.address for f in stale}:
             del self._stale_since[address]
-        for address in stale:
+        for feed in stale:
+            address = feed.source.holder.address
             endpoint = endpoints.get(address)
             metrics = endpoint.metrics if endpoint else None
             if metrics is None or metrics.process_start is None:
                 continue
             since = self._stale_since.setdefault(address, metrics.scraped_at)
-            if metrics.scraped_at > since:
-                self.index.same_process(address)
+            if feed.restored is None:
+                if metrics.scraped_at > since:
+                    self.index.same_process(address)
+            elif feed.restored.process_start == metrics.process_start:
+                feed.proven()
+            elif feed.restored.process_start is not None:
+                self.index.restarted(address)
 
 
 class _Guess:

@@ -239,6 +239,8 @@ async def test_a_lost_stream_credits_nothing_until_a_scrape_proves_the_process()
     fixture.pool.scraped(A, EngineMetrics(process_start=5.0, scraped_at=2.0))
     fixture.prefix.tick(fixture.pool.snapshot())
     assert await fixture.reach(A) == 1
+    assert fixture.feeds[A].trust is Trust.PARTIAL
+    fixture.announce(A)
     assert fixture.feeds[A].trust is Trust.EXACT
 
 
