@@ -112,6 +112,8 @@ class Central:
             if self._locate(key) != source:
                 ended.append(self._feeds.pop(key))
                 del self._sources[key]
+        for address in [a for a in self.unknown if self._locate(Key(a, "", 0))]:
+            del self.unknown[address]
         ended = [feed for feed in dict.fromkeys(ended) if feed not in self._feeds.values()]
         for feed in ended:
             self._connections.pop(feed, None)

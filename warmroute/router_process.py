@@ -12,11 +12,13 @@ from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from indexer.central import Central
+from indexer.poll import Polls
 from indexer.subscriber import Subscriptions
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
+from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
@@ -44,6 +46,7 @@ class EventFollower:
     ) -> None:
         """Raises StartError where the address that engines connect to cannot be bound."""
         self.subscriptions = Subscriptions(context, prefix.index)
+        self.polls = Polls(prefix.index)
         self._prefix = prefix
         self._pool = pool
         prefix.central = prefix.open_central(pool.snapshot)
@@ -64,6 +67,10 @@ class EventFollower:
         started = endpoint.metrics.process_start if endpoint.metrics else None
         self._prefix.index.restarted(endpoint.address, started)
 
+    def close(self) -> None:
+        self.polls.close()
+        self.subscriptions.close()
+
     def _bind(self, central: Central) -> None:
         address = self._prefix.zmq_endpoint
         try:
@@ -77,6 +84,7 @@ class EventFollower:
         self.subscriptions.sync(
             source for e in self._pool.snapshot() for source in self._prefix.sources(e)
         )
+        self.polls.sync(source for e in self._pool.snapshot() if (source := polled(e)))
 
 
 async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -104,6 +112,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
                 group.create_task(_tick(parts)),
                 *(group.create_task(sidecar.run()) for sidecar in parts.sidecars),
                 *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
+                *(group.create_task(follower.polls.run()) for follower in followers),
             ]
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
@@ -112,7 +121,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             await kept.save()
     finally:
         for follower in followers:
-            follower.subscriptions.close()
+            follower.close()
         context.term()
 
 

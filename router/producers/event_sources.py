@@ -16,9 +16,24 @@ CENTRAL_FILTER = "kv@"
 """Topics that count on a socket that engines connect to, where nothing is said (llm-d)."""
 
 
+ENGINE_LABEL = "llm-d.ai/engine-type"
+POLLED_ENGINE = "trtllm-serve"
+"""Value of the label where events are fetched over HTTP."""
+
+
+def polled(endpoint: Endpoint) -> Source | None:
+    """The stream to fetch from an endpoint; None where its events come over ZMQ."""
+    if endpoint.labels.get(ENGINE_LABEL) != POLLED_ENGINE:
+        return None
+    holder = Holder(endpoint.address, endpoint.rank)
+    return Source(holder, f"http://{endpoint.address}/kv_cache_events")
+
+
 def sources(endpoint: Endpoint, parameters: Parameters, *, notified: bool) -> Iterator[Source]:
     """Event streams to connect to; `notified`: an endpoint that names none has one all the same."""
     topics = parameters.topic_filter
+    if polled(endpoint) is not None:
+        return
     if endpoint.kv_events:
         for stream in endpoint.kv_events:
             holder = Holder(endpoint.address, stream.rank)

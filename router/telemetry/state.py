@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from indexer.block import Trust
-from indexer.feed import Feed
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import SidecarClient
+from router.telemetry import streams
 from router.telemetry.metrics import Sample, Values
 
 
@@ -45,7 +44,7 @@ class State:
         self,
         pool: Pool,
         discovery: Discovery,
-        streams: StreamStats,
+        exchanges: StreamStats,
         sidecars: Sequence[SidecarClient],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
@@ -54,7 +53,7 @@ class State:
         self.config_warnings: Sequence[str] = ()
         self._pool = pool
         self._discovery = discovery
-        self._streams = streams
+        self._exchanges = exchanges
         self._sidecars = sidecars
         self._prefixes = prefixes
         self._loads = loads
@@ -74,10 +73,7 @@ class State:
         faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
         faults += ["tokenizer: not connected" for s in self._sidecars if not s.stats.connected]
         for prefix in self._prefixes:
-            for feed in prefix.index.feeds():
-                if feed.trust is Trust.STALE:
-                    address = feed.source.holder.address
-                    faults.append(f"endpoint {address}: its event stream is lost")
+            faults += streams.degraded(prefix)
         return faults
 
     def describe(self) -> Mapping[str, Any]:
@@ -100,9 +96,9 @@ class State:
                 for s in self._sidecars
             ],
             "streams": {
-                "open": self._streams.open,
-                "total": self._streams.total,
-                "failed": self._streams.failed,
+                "open": self._exchanges.open,
+                "total": self._exchanges.total,
+                "failed": self._exchanges.failed,
             },
             "config_warnings": list(self.config_warnings),
             "degraded": self.degraded(),
@@ -111,8 +107,8 @@ class State:
     def samples(self) -> Iterator[Sample]:
         """What is counted elsewhere, for the metrics page."""
         yield from self._pool_samples()
-        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._streams.open})
-        failed: Values = {(): float(self._streams.failed)}
+        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
+        failed: Values = {(): float(self._exchanges.failed)}
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
@@ -120,6 +116,7 @@ class State:
             yield from _sidecar_samples(sidecar)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
+            yield from streams.samples(prefix)
 
     def _pool_samples(self) -> Iterator[Sample]:
         endpoints = self._pool.snapshot()
@@ -203,17 +200,6 @@ def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
         "block_size": index.block_size,
         "stats": index.stats(),
         "holders": [index.state(holder) for holder in index.holders()],
-        "feeds": [_feed(feed) for feed in index.feeds()],
-    }
-
-
-def _feed(feed: Feed) -> Mapping[str, Any]:
-    return {
-        "holder": feed.source.holder,
-        "endpoint": feed.source.endpoint,
-        "base_model": feed.base_model,
-        "models": sorted(feed.models),
-        "trust": feed.trust,
-        "stats": feed.stats,
-        "rejected": dict(feed.rejected),
+        "feeds": [streams.describe(feed) for feed in index.feeds()],
+        "central": streams.describe_central(prefix),
     }
