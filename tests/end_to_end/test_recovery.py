@@ -13,8 +13,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.support.ports import free_port, loopback_block
-from tests.support.processes import START_S, Fleet, command, engine, process, until
+from tests.end_to_end.routers import router
+from tests.support.ports import loopback_block
+from tests.support.processes import START_S, Fleet, engine, until
 
 MODEL = "tiny"
 PROMPTS = [list(range(start, start + 400)) for start in (10, 500, 900)]
@@ -32,26 +33,6 @@ async def engines(fleet: Fleet, count: int, *flags: str) -> AsyncIterator[list[s
             for prompt in PROMPTS[number:]:
                 await _complete(fleet, host, prompt)
         yield hosts
-
-
-@asynccontextmanager
-async def router(fleet: Fleet, *flags: str) -> AsyncIterator[None]:
-    """A router alone: nothing passes through it here."""
-    serve = command(
-        "serve",
-        "--bind-address=127.0.0.1",
-        f"--grpc-port={fleet.grpc_port}",
-        f"--grpc-health-port={free_port()}",
-        f"--metrics-port={fleet.http_port}",
-        f"--endpoints={fleet.folder / 'endpoints.json'}",
-        f"--tokenizer-socket={fleet.socket}",
-        "--drain-timeout=0s",
-        *flags,
-    )
-    async with process(serve, fleet.log) as running:
-        fleet.processes["router"] = running
-        await until(fleet.metrics_page, START_S)
-        yield
 
 
 def write_endpoints(fleet: Fleet, hosts: Sequence[str], *, replay: bool) -> None:
