@@ -36,7 +36,7 @@ class Snapshots:
         pool: Pool,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives seconds since the epoch. Raises StartError where there is no such folder."""
+        """`clock` gives seconds since the epoch. Raises StartError where the folder is unusable."""
         if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
             raise StartError(f"--state-dir: {folder} is no folder that can be written to")
         self.path = folder / f"index-{quote(prefix.name, safe='')}.snapshot"

@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import Endpoint
+from router.pool.outliers import Outliers
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
-from router.producers.tokens import SidecarClient
+from router.producers.tokens import Backend
 from router.telemetry import streams
 from router.telemetry.metrics import Sample, Values
 
@@ -43,18 +44,20 @@ class State:
     def __init__(
         self,
         pool: Pool,
+        outliers: Outliers,
         discovery: Discovery,
         exchanges: StreamStats,
-        sidecars: Sequence[SidecarClient],
+        tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
     ) -> None:
         self.serving = False
         self.config_warnings: Sequence[str] = ()
         self._pool = pool
+        self._outliers = outliers
         self._discovery = discovery
         self._exchanges = exchanges
-        self._sidecars = sidecars
+        self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
 
@@ -66,12 +69,18 @@ class State:
             faults.append("no endpoints")
         if self._discovery.error is not None:
             faults.append(f"discovery: {self._discovery.error}")
-        faults += [f"discovery: left out {entry}" for entry in self._discovery.warnings]
+        faults += [f"discovery: {entry}" for entry in self._discovery.warnings]
         faults += [
             f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
         ]
         faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
-        faults += ["tokenizer: not connected" for s in self._sidecars if not s.stats.connected]
+        faults += [
+            f"endpoint {e.address}: kept out, its last answers failed"
+            for e in self._outliers.out(endpoints)
+        ]
+        faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
+        hanging = [s for s in self._tokenizers if s.stats.hanging]
+        faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
             faults += streams.degraded(prefix)
         return faults
@@ -93,7 +102,7 @@ class State:
                     "tokenized": s.stats.tokenized,
                     "missing": dict(s.stats.missing),
                 }
-                for s in self._sidecars
+                for s in self._tokenizers
             ],
             "streams": {
                 "open": self._exchanges.open,
@@ -112,8 +121,8 @@ class State:
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
-        for sidecar in self._sidecars:
-            yield from _sidecar_samples(sidecar)
+        for tokenizer in self._tokenizers:
+            yield from _tokenizer_samples(tokenizer)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
             yield from streams.samples(prefix)
@@ -144,10 +153,10 @@ class State:
         )
 
 
-def _sidecar_samples(sidecar: SidecarClient) -> Iterator[Sample]:
-    stats = sidecar.stats
+def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
+    stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
-    yield Sample("warmroute_tokenizer_connected", "The sidecar is reached.", connected)
+    yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}

@@ -10,6 +10,7 @@ import zmq
 
 from indexer import sockets
 from indexer.sockets import Context, Monitored
+from tests.support.ports import free_port
 
 
 @pytest.fixture
@@ -46,10 +47,7 @@ async def test_connections_that_come_and_break_are_told(context: Context) -> Non
 async def test_on_a_bound_socket_a_message_tells_the_connection_that_broke(
     context: Context,
 ) -> None:
-    with context.socket(zmq.PUB) as probe:
-        probe.bind("tcp://127.0.0.1:*")
-        endpoint = probe.getsockopt_string(zmq.LAST_ENDPOINT)
-        probe.unbind(endpoint)
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
     link = Monitored(context, endpoint, bind=True)
     engine = context.socket(zmq.XPUB)
     engine.setsockopt(zmq.LINGER, 0)

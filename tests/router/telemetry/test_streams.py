@@ -21,7 +21,7 @@ def test_every_stream_tells_how_far_it_is_and_what_it_lost() -> None:
 
 def test_counters_carry_the_endpoint_and_its_rank() -> None:
     fixture = Fixture()
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.watch(lambda: streams.samples(fixture.prefix))
     fixture.announce(A, stored([1], range(16)))
     fixture._seq[A] += 2
