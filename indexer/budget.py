@@ -20,10 +20,13 @@ ENTRY_BYTES: Mapping[str, int] = {
 """Bytes per entry of each table, with its share of the table: the most that was measured while the
 tables grew to 175,000 entries, on a 64-bit CPython."""
 
-STORED_BYTES = ENTRY_BYTES["blocks"] + max(
-    ENTRY_BYTES["names"], ENTRY_BYTES["own_names"] + ENTRY_BYTES["aliases"]
+STORED_BYTES = max(
+    ENTRY_BYTES["blocks"] + ENTRY_BYTES["names"],
+    ENTRY_BYTES["blocks"] + ENTRY_BYTES["own_names"] + ENTRY_BYTES["aliases"],
+    ENTRY_BYTES["claims"],
+    ENTRY_BYTES["pieces"],
 )
-"""The most that one stored block adds."""
+"""The most that one stored block, or one told by name, adds."""
 
 
 class Budget:

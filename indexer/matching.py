@@ -96,6 +96,10 @@ def walk_mixed(
     readers: int,
 ) -> Walked:
     """The walk in general; `readers` is the mask of who can read what is shared."""
+    if shelves.unit and not traits.headless and not traits.shared:
+        quick = _walk_needy(hashes, shelves, traits, credited, guesses)
+        if quick is not None:
+            return quick
     walkers = credited & ~traits.shared
     rows = _rows(hashes, shelves, traits, readers, traits.shared & credited)
     blocks = range(len(hashes))
@@ -113,6 +117,34 @@ def walk_mixed(
         ends, tallies = walk_tiers(blocks, within, walkers)
         reached = reached if guesses else ends
     return Walked(list(rows), ends, reached, tallies)
+
+
+def _walk_needy(
+    hashes: Sequence[int],
+    shelves: Shelves,
+    traits: Traits,
+    walkers: int,
+    guesses: Mapping[int, int],
+) -> Walked | None:
+    """The plain walk, cut by what groups need; None where that would upset the tallies."""
+    unit = shelves.unit
+    plain = walk_plain(hashes, shelves, walkers, guesses)
+    full = {steps * unit: mask for steps, mask in plain.ends.items()}
+    ends = cut(full, traits.needing, _present(hashes, shelves, _NO_GUESSES))
+    if len(shelves.prefix) > 1 and ends != full:
+        return None
+    reached = ends
+    if guesses:
+        far = {steps * unit: mask for steps, mask in plain.reached.items()}
+        reached = cut(far, traits.needing, _present(hashes, shelves, guesses))
+    tallies = plain.tallies if unit == 1 else [_scaled(tally, unit) for tally in plain.tallies]
+    return Walked(plain.tiers, ends, reached, tallies)
+
+
+def _scaled(tally: Tally, unit: int) -> Tally:
+    scaled = Tally()
+    scaled.counts = {bit: count * unit for bit, count in tally.counts.items()}
+    return scaled
 
 
 def leading_shared(hashes: Sequence[int], shelves: Shelves, lenders: int) -> int:
