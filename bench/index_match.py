@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import gc
 import multiprocessing
 import resource
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from bench.figures import Figure
 from bench.report import report
 from indexer.block import Holder, Identity
+from indexer.groups import Need
 from indexer.hashing import TOKEN_BYTES, block_hashes, pack, root
 from indexer.index import BlockIndex
 
@@ -23,12 +26,14 @@ LONG_TOKENS = 128 * 1024
 RUNS = 41
 BUDGET_US = 130
 MEMORY_BLOCKS = 200_000
+WINDOW = 8
+"""Blocks in a sliding window of 128 tokens."""
 IDENTITY = Identity("bench")
 
 
 def figures() -> list[Figure]:
     """Measure all of it."""
-    return [*_times(SHORT_TOKENS), *_times(LONG_TOKENS), *_memory()]
+    return [*_times(SHORT_TOKENS), *_times(LONG_TOKENS), *_kinds(), *_memory()]
 
 
 def _times(count: int) -> list[Figure]:
@@ -62,6 +67,40 @@ def _times(count: int) -> list[Figure]:
             budget=BUDGET_US if short else None,
             baseline=f"{dynamo[2]} (Dynamo, run)",
         ),
+    ]
+
+
+def _kinds() -> list[Figure]:
+    """Matching where engines are not plain: all hold the whole prompt, in all their groups."""
+    tokens = pack(range(SHORT_TOKENS))
+    hashes = block_hashes(tokens, BLOCK_SIZE, root(IDENTITY))
+    large, hybrid, mixed, shared = (BlockIndex(BLOCK_SIZE) for _ in range(4))
+    for number in range(HOLDERS):
+        holder = Holder(f"10.0.0.{number}:8000")
+        large.store(holder, "gpu", hashes[3::4], hashes)
+        hybrid.store(holder, "gpu", hashes, hashes)
+        hybrid.store(holder, "gpu", hashes, hashes, group=1)
+        hybrid.traits.set_needs(holder, hybrid.bits.find(holder), [Need(1, 1, WINDOW)], False)
+        mixed.store(holder, "gpu", hashes[: len(hashes) // 2], hashes[: len(hashes) // 2])
+        mixed.store(holder, "cpu", hashes[3::4], hashes)
+        shared.bits.bit(holder)
+    storage = Holder("SHARED_STORAGE")
+    shared.traits.set_shared(storage, 0)
+    shared.store(storage, "shared_storage", hashes, hashes)
+    kinds = {
+        "blocks of 64": large,
+        "sliding window": hybrid,
+        "half in cpu units of 64": mixed,
+        "shared storage": shared,
+    }
+    return [
+        Figure(
+            name=f"match 8k tokens, {HOLDERS} holders, {kind}",
+            value=_cpu_us(functools.partial(index.match, hashes)),
+            unit="us",
+            baseline="",
+        )
+        for kind, index in kinds.items()
     ]
 
 
@@ -120,7 +159,9 @@ def _grow(holders: int, names_differ: bool) -> float:
 
 
 def _resident_bytes() -> int:
+    """What the process holds, less what the allocator keeps of tables that were outgrown."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize()
 

@@ -15,6 +15,8 @@ MediaIds = Mapping[int, Sequence[MediaId]]
 
 GPU = "gpu"
 CPU = "cpu"
+SHARED_STORAGE = "shared_storage"
+"""Storage from which every endpoint of a model can read."""
 
 
 class Identity(msgspec.Struct, frozen=True):

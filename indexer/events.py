@@ -30,12 +30,21 @@ class Reason(enum.StrEnum):
     COUNT_MISMATCH = "count_mismatch"
     """Tokens, hashes, block size and extra keys do not fit together."""
     BLOCK_SIZE_MISMATCH = "block_size_mismatch"
-    """The engine's block size is not a multiple of the index's."""
+    """The engine's block size and the index's do not divide each other."""
     UNSUPPORTED_GROUP = "unsupported_group"
-    """A KV cache group whose reuse needs more than a full prefix: the engine is not credited."""
+    """A KV cache group of a kind, or a window, that is not known: the engine is not credited."""
     SEVERAL_GROUPS = "several_groups"
-    """More than one KV cache group: a block is reusable only with all; not credited."""
+    """KV cache groups that are not told apart: a block is reusable only with all; not credited."""
+    MISSING_GROUP = "missing_group"
+    """A KV cache group that was not heard of yet: the engine is not credited until then."""
     TOO_MANY_TIERS = "too_many_tiers"
+    """More tiers, or sizes and groups in them, than an index keeps apart."""
+    BIGRAM_TOKENS = "bigram_tokens"
+    """Pairs of token ids in place of token ids: blocks of speculative decoding with EAGLE."""
+    PARTIAL_BLOCK = "partial_block"
+    """A block with fewer tokens than its engine's blocks have, or than are known to fill one."""
+    OVER_BUDGET = "over_budget"
+    """Blocks for which the index has no room: the tail of what their holder has."""
     UNKNOWN_LOCATION = "unknown_location"
     """An event without tokens names a block that the engine did not store before."""
     PARKED_OVERFLOW = "parked_overflow"
@@ -43,6 +52,12 @@ class Reason(enum.StrEnum):
     TOO_MANY_MODELS = "too_many_models"
     NO_MODEL = "no_model"
     """The model did not become known before the queue was full."""
+    FILTERED = "filtered"
+    """The topic is not one that the configured filter lets through."""
+    BAD_TOPIC = "bad_topic"
+    """On a socket that all engines share: the topic does not say whose events these are."""
+    UNKNOWN_ENDPOINT = "unknown_endpoint"
+    """On a socket that all engines share: the topic's address is no endpoint's, or several's."""
 
 
 class BlockStored(msgspec.Struct, frozen=True, gc=False):
@@ -51,12 +66,15 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         names: The engine's hashes as unsigned 64-bit numbers, in order.
         parent: Name of the block before the first; None at the start of a sequence.
-        tokens: Packed token ids of all blocks; empty where only a location is told.
-        block_size: Tokens per name.
+        tokens: Packed token ids of all blocks; empty where only a location is told, or where the
+            group keeps only some of the blocks, so that ids and names do not pair.
+        block_size: Tokens per name; 0 if not told.
         unnamed_adapter: Number of an adapter that has no name here.
         media: Block number → media on it; None when there are none.
         group: Index of the KV cache group, if told.
         group_kind: What kind of attention the group serves, if told.
+        window: The group's sliding window in tokens, if it has one.
+        remote: The blocks lie in storage that all endpoints of the model share.
     """
 
     names: Sequence[int]
@@ -70,6 +88,8 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
     media: Mapping[int, Sequence[MediaId]] | None = None
     group: int | None = None
     group_kind: str | None = None
+    window: int | None = None
+    remote: bool = False
 
 
 class BlockRemoved(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +98,7 @@ class BlockRemoved(msgspec.Struct, frozen=True, gc=False):
     names: Sequence[int]
     tier: str = GPU
     group: int | None = None
+    remote: bool = False
 
 
 class AllBlocksCleared(msgspec.Struct, frozen=True, gc=False):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from indexer.names import Overlay
-
-Table = dict[int, int]
-"""One tier: chain hash → mask of the holders that have the block there."""
+from indexer.shelves import Shelf
 
 
 class Holding:
@@ -13,58 +11,60 @@ class Holding:
 
     Attributes:
         bit: Its bit in the tables.
+        counts: Whether repeated stores are counted.
         own: Names that mean something else to it than to the others.
-        blocks: Tier → blocks held.
-        repeats: Tier → block → stores beyond the first; only blocks that have any.
+        entries: Shelf → entries held there.
+        repeats: Shelf → block → stores beyond the first; only blocks that have any.
         doubled: Blocks that were stored under two names: their removal may leave a name that only
             a sweep finds. Should that name get other content before, the block is withdrawn for
             good measure; names made from content never do.
     """
 
-    def __init__(self, bit: int) -> None:
+    def __init__(self, bit: int, counts: bool = True) -> None:
         self.bit = bit
+        self.counts = counts
         self.own: Overlay = {}
-        self.blocks: dict[str, int] = {}
-        self.repeats: dict[str, dict[int, int]] = {}
+        self.entries: dict[Shelf, int] = {}
+        self.repeats: dict[Shelf, dict[int, int]] = {}
         self.doubled: set[int] = set()
 
-    def add(self, tier: str, table: Table, chain: int, count_repeats: bool) -> None:
+    def add(self, shelf: Shelf, chain: int) -> None:
         """Hold one more copy of a block."""
-        mask = table.get(chain, 0)
+        mask = shelf.table.get(chain, 0)
         if not mask & self.bit:
-            table[chain] = mask | self.bit
-            self.blocks[tier] = self.blocks.get(tier, 0) + 1
-        elif count_repeats:
-            counts = self.repeats.setdefault(tier, {})
+            shelf.table[chain] = mask | self.bit
+            self.entries[shelf] = self.entries.get(shelf, 0) + 1
+        elif self.counts:
+            counts = self.repeats.setdefault(shelf, {})
             counts[chain] = counts.get(chain, 0) + 1
 
-    def take(self, tier: str, table: Table, chain: int) -> bool:
+    def take(self, shelf: Shelf, chain: int) -> bool:
         """Hold one copy less; True if that was the last."""
-        mask = table.get(chain, 0)
+        mask = shelf.table.get(chain, 0)
         if not mask & self.bit:
             return False
-        counts = self.repeats.get(tier)
+        counts = self.repeats.get(shelf)
         if counts and chain in counts:
             counts[chain] -= 1
             if not counts[chain]:
                 del counts[chain]
             return False
-        self._leave(tier, table, chain, mask)
+        self._leave(shelf, chain, mask)
         return True
 
-    def drop(self, tier: str, table: Table, chain: int) -> bool:
+    def drop(self, shelf: Shelf, chain: int) -> bool:
         """Hold no copy any more; True if there was one."""
-        mask = table.get(chain, 0)
+        mask = shelf.table.get(chain, 0)
         if not mask & self.bit:
             return False
-        self.repeats.get(tier, {}).pop(chain, None)
-        self._leave(tier, table, chain, mask)
+        self.repeats.get(shelf, {}).pop(chain, None)
+        self._leave(shelf, chain, mask)
         return True
 
-    def _leave(self, tier: str, table: Table, chain: int, mask: int) -> None:
+    def _leave(self, shelf: Shelf, chain: int, mask: int) -> None:
         rest = mask ^ self.bit
         if rest:
-            table[chain] = rest
+            shelf.table[chain] = rest
         else:
-            del table[chain]
-        self.blocks[tier] -= 1
+            del shelf.table[chain]
+        self.entries[shelf] -= 1

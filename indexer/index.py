@@ -1,4 +1,4 @@
-"""BlockIndex: block → bit mask of its holders, one table per tier, and names for removals.
+"""BlockIndex: block → bit mask of its holders, one table per shelf, and names for removals.
 
 Repeated stores of a block by one holder are rare and counted apart. Clearing a holder gives it a
 fresh bit, so it takes no time; the old bit is swept out of the tables later in bounded steps.
@@ -6,19 +6,23 @@ fresh bit, so it takes no time; the old bit is swept out of the tables later in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from indexer.block import CPU, GPU, Holder, Match
+from indexer.budget import Budget, bytes_of
+from indexer.claims import Claims, Place
+from indexer.events import Reason
 from indexer.holders import HolderBits
-from indexer.holding import Holding, Table
-from indexer.names import Block, Names, chains_of, last_of
+from indexer.holding import Holding
+from indexer.matching import leading_shared, walk_mixed, walk_plain
+from indexer.names import Names
+from indexer.shelves import Shelf, Shelves
 from indexer.sweep import sweep_steps
-from indexer.walk import Ends, Tally, walk_on, walk_one_tier, walk_tiers
-
-MAX_TIERS = 8
-"""Tiers an index keeps apart; engines announce them by name, so their number needs a bound."""
+from indexer.traits import Traits
 
 _NO_GUESSES: Mapping[int, int] = {}
+_ALL = -1
 
 
 class BlockIndex:
@@ -30,6 +34,13 @@ class BlockIndex:
             that announce resident blocks again.
         tiers: Names of tiers, best first; others follow in the order in which they are announced.
         bits: Shared with the layer of guesses, which uses the same masks.
+        budget: What the index may take.
+
+    Attributes:
+        pieces: Address → blocks of its engine that are smaller than the index's.
+        shelves: The tables.
+        traits: What is special about some holders.
+        claims: Blocks told by names that stand for nothing yet.
     """
 
     def __init__(
@@ -38,12 +49,16 @@ class BlockIndex:
         count_repeats: bool = True,
         tiers: Sequence[str] = (GPU, CPU),
         bits: HolderBits | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.block_size = block_size
         self.count_repeats = count_repeats
         self.bits = bits if bits is not None else HolderBits()
-        self._order = list(tiers)
-        self._tables: dict[str, Table] = {}
+        self.shelves = Shelves(tiers)
+        self.traits = Traits()
+        self.claims = Claims()
+        self.pieces: Counter[str] = Counter()
+        self._budget = budget or Budget()
         self._names = Names()
         self._holdings: dict[Holder, Holding] = {}
         self._untidy = False
@@ -51,115 +66,146 @@ class BlockIndex:
 
     # -- events ---------------------------------------------------------------------------------
 
-    def admits(self, tier: str) -> bool:
-        """Whether blocks can be stored in this tier: it is known, or there is room for it."""
-        return tier in self._order or len(self._order) < MAX_TIERS
-
     def resolve(self, holder: Holder, name: int) -> int | None:
         """The chain hash that a holder's name stands for, if it has that block."""
         holding = self._holdings.get(holder)
         if holding is None:
             return None
-        block = self._called(holding, name)
-        if block is None or not self._present(last_of(block)) & holding.bit:
+        chain = self._called(holding, name)
+        if chain is None or not self.shelves.present(chain) & holding.bit:
             return None
-        return last_of(block)
+        return chain
 
-    def store(self, holder: Holder, tier: str, names: Sequence[int], chains: Sequence[int]) -> None:
+    def store(
+        self,
+        holder: Holder,
+        tier: str,
+        names: Sequence[int],
+        chains: Sequence[int],
+        group: int | None = None,
+    ) -> int:
         """Take in blocks: `len(chains) / len(names)` chain hashes for each name, at least one.
 
-        The chain hashes are all different, as those of one sequence are.
+        The chain hashes are all different, as those of one sequence are. `group` is the number of
+        a group beside that whose blocks make up a prefix. Returns for how many names there was
+        room; those behind them are left out.
         """
-        holding, table = self._holding(holder), self._table(tier)
-        per_name = len(chains) // len(names)
-        if per_name == 1:
-            self._store_plain(holding, tier, table, names, chains)
-            return
-        for number, name in enumerate(names):
-            block = tuple(chains[number * per_name : (number + 1) * per_name])
-            self._call(holding, name, block)
-            for chain in block:
-                holding.add(tier, table, chain, self.count_repeats)
+        unit = len(chains) // len(names)
+        holding, shelf = self._holding(holder), self.shelves.get(tier, unit, group)
+        if unit > 1:
+            chains = chains[unit - 1 :: unit]
+        if self._budget.is_bounded:
+            count = self._affordable(holding, shelf, names, chains)
+            names, chains = names[:count], chains[:count]
+        self._store(holding, shelf, names, chains)
+        if self.claims:
+            self._settle(holder, holding, names)
+        return len(names)
 
-    def locate(self, holder: Holder, tier: str, name: int) -> bool:
-        """Take in that a block the holder has lies in this tier too; False if it has no such."""
-        if self.resolve(holder, name) is None:
-            return False
-        holding, table = self._holding(holder), self._table(tier)
-        for chain in chains_of(self._called(holding, name) or ()):
-            holding.add(tier, table, chain, self.count_repeats)
-        return True
+    def locate(self, holder: Holder, tier: str, name: int) -> Reason | None:
+        """Take in that a block the holder has lies in this tier too; says why it did not."""
+        chain = self.resolve(holder, name)
+        if chain is None:
+            return Reason.UNKNOWN_LOCATION
+        if not self.has_room(holder):
+            return Reason.OVER_BUDGET
+        holding = self._holding(holder)
+        unit = self._unit(chain, holding.bit)
+        holding.add(self.shelves.get(tier, unit), chain)
+        return None
 
-    def remove(self, holder: Holder, tier: str, names: Sequence[int]) -> list[int]:
+    def claim(self, holder: Holder, place: Place, name: int) -> Reason | None:
+        """Take in a block by its name, now or once it is known what the name stands for.
+
+        A unit of 0 is that of the block as others have it. Says why something was left out.
+        """
+        if not self.has_room(holder):
+            return Reason.OVER_BUDGET
+        chain = self.resolve(holder, name)
+        if chain is None and self.traits.is_shared(holder):
+            called = (self._called(holding, name) for holding in self._holdings.values())
+            chain = next((found for found in called if found is not None), None)
+        if chain is None:
+            kept = self.claims.add(holder, name, place)
+            return None if kept else Reason.UNKNOWN_LOCATION
+        self._put(holder, place, name, chain)
+        return None
+
+    def has_room(self, holder: Holder) -> bool:
+        """Whether the budget allows one more block."""
+        return self._budget.room(1, self.bytes, holder.address) > 0
+
+    def remove(
+        self, holder: Holder, tier: str, names: Sequence[int], group: int | None = None
+    ) -> list[int]:
         """Take one copy of each block away; returns the chain hashes now gone from this tier."""
-        holding, table = self._holdings.get(holder), self._tables.get(tier)
         gone: list[int] = []
-        if holding is None or table is None:
+        if self.claims:
+            for name in names:
+                if name in self.claims.of(holder):
+                    self.claims.discard(holder, name, tier, group)
+        holding, shelves = self._holdings.get(holder), self.shelves.find(tier, group)
+        if holding is None:
             return gone
         for name in names:
-            block = self._called(holding, name)
-            if block is not None:
-                left = [c for c in chains_of(block) if holding.take(tier, table, c)]
-                if left:
-                    self._release(holding, name, block)
-                    gone += left
+            chain = self._called(holding, name)
+            if chain is None:
+                continue
+            # Of two units that end alike, the smaller stays: it says less.
+            shelf = next((s for s in shelves if s.table.get(chain, 0) & holding.bit), None)
+            if shelf is not None and holding.take(shelf, chain):
+                self._release(holding, name, chain)
+                gone.append(chain)
         return gone
 
     def clear(self, holder: Holder) -> None:
         """Forget all a holder has, at once."""
+        self.traits.retire(self.bits.find(holder))
         self.bits.retire(holder)
+        self.claims.clear(holder)
         self._holdings.pop(holder, None)
 
     def clear_tier(self, holder: Holder, tier: str) -> list[int]:
         """Forget what a holder has in one tier, in a pass over all; returns the chain hashes."""
-        holding, table = self._holdings.get(holder), self._tables.get(tier)
-        if holding is None or table is None:
+        self.claims.clear_tier(holder, tier)
+        holding = self._holdings.get(holder)
+        if holding is None:
             return []
-        gone = {chain for chain, mask in table.items() if mask & holding.bit}
-        for chain in gone:
-            holding.drop(tier, table, chain)
-        called = {**self._names.shared, **holding.own}
-        for name, block in called.items():
-            if last_of(block) in gone:
-                self._release(holding, name, block)
+        gone: set[int] = set()
+        for shelf in self.shelves:
+            if shelf.tier == tier:
+                held = [chain for chain, mask in shelf.table.items() if mask & holding.bit]
+                for chain in held:
+                    holding.drop(shelf, chain)
+                gone.update(held)
+        called = {**self._names.shared, **holding.own} if gone else {}
+        for name, chain in called.items():
+            if chain in gone:
+                self._release(holding, name, chain)
         return list(gone)
 
     # -- requests -------------------------------------------------------------------------------
 
     def match(
-        self, hashes: Sequence[int], guesses: Mapping[int, int] = _NO_GUESSES
+        self,
+        hashes: Sequence[int],
+        guesses: Mapping[int, int] = _NO_GUESSES,
+        readers: int = _ALL,
     ) -> dict[Holder, Match]:
-        """How far each holder goes along a prompt; those with no leading block are left out."""
-        lookups = [table.get for table in self._tables.values()]
-        tallies: list[Tally] = []
-        if len(lookups) > 1:
-            ends, tallies = walk_tiers(hashes, lookups, self.bits.credited)
-        elif lookups:
-            ends = walk_one_tier(hashes, lookups[0], self.bits.credited)
+        """How far each holder goes along a prompt; those with no leading block are left out.
+
+        `readers` is the mask of the holders that can read what is shared.
+        """
+        credited = self.bits.credited
+        if self.shelves.unit and self.traits.plain:
+            walked = walk_plain(hashes, self.shelves, credited, guesses)
         else:
-            ends = {0: self.bits.credited}
-        reached = walk_on(hashes, lookups, guesses, ends) if guesses else ends
-        return self._matches(ends, reached, tallies)
+            walked = walk_mixed(hashes, self.shelves, self.traits, credited, guesses, readers)
+        return walked.matches(self.bits)
 
-    def _matches(self, ends: Ends, reached: Ends, tallies: Sequence[Tally]) -> dict[Holder, Match]:
-        """One `Match` for all who share it; only where tiers mix does each holder get its own."""
-        matches: dict[Holder, Match] = {}
-        for blocks, walkers in ends.items():
-            for speculative, reaching in reached.items():
-                both = walkers & reaching if speculative else 0
-                holders = self.bits.decode(both) if both else ()
-                if blocks and tallies:
-                    for holder in holders:
-                        matches[holder] = Match(blocks, self._split(tallies, holder), speculative)
-                elif holders:
-                    tiers = {next(iter(self._tables)): blocks} if blocks else {}
-                    matches.update(dict.fromkeys(holders, Match(blocks, tiers, speculative)))
-        return matches
-
-    def _split(self, tallies: Sequence[Tally], holder: Holder) -> dict[str, int]:
-        bit = self.bits.find(holder)
-        counts = [tally.counts.get(bit, 0) for tally in tallies]
-        return {tier: n for tier, n in zip(self._tables, counts, strict=True) if n}
+    def shared_blocks(self, hashes: Sequence[int]) -> int:
+        """Leading blocks that whoever reads shared storage has, without any of its own."""
+        return leading_shared(hashes, self.shelves, self.traits.shared & self.bits.credited)
 
     # -- upkeep and figures ---------------------------------------------------------------------
 
@@ -169,51 +215,80 @@ class BlockIndex:
             if not self.bits.retired and not self._untidy:
                 return False
             self._untidy = False
-            tables, holdings = list(self._tables.values()), list(self._holdings.values())
-            self._sweeping = sweep_steps(tables, self._names, holdings, self.bits, self._present)
+            tables, holdings = self.shelves.tables, list(self._holdings.values())
+            present = self.shelves.present
+            self._sweeping = sweep_steps(tables, self._names, holdings, self.bits, present)
         for _ in range(max_blocks):
             if next(self._sweeping, self) is self:
                 self._sweeping = None
+                self.shelves.prune()
                 return bool(self.bits.retired or self._untidy)
         return True
 
     def blocks(self, holder: Holder) -> Mapping[str, int]:
         """Tier → blocks the holder has."""
+        held: Counter[str] = Counter()
         holding = self._holdings.get(holder)
-        return {tier: n for tier, n in holding.blocks.items() if n} if holding else {}
+        for shelf, entries in holding.entries.items() if holding else ():
+            if shelf.group is None and entries:
+                held[shelf.tier] += entries * shelf.unit
+        return dict(held)
+
+    def is_only_in(self, holder: Holder, tier: str) -> bool:
+        """Whether a holder has nothing in any other tier, of any group."""
+        holding = self._holdings.get(holder)
+        entries = holding.entries.items() if holding else ()
+        return not self.claims.of(holder) and not any(
+            count and shelf.tier != tier for shelf, count in entries
+        )
 
     def sizes(self) -> dict[str, int]:
         """Entries per internal table; all zero once nobody holds anything and all is swept."""
         holdings = self._holdings.values()
         return {
-            "blocks": sum(map(len, self._tables.values())),
+            "blocks": sum(map(len, self.shelves.tables)),
             "names": len(self._names.shared),
             "own_names": sum(len(holding.own) for holding in holdings),
             "aliases": len(self._names.aliased),
             "repeats": sum(len(counts) for h in holdings for counts in h.repeats.values()),
+            "claims": len(self.claims),
+            "pieces": self.pieces.total(),
         }
+
+    def bytes(self, address: str | None = None) -> int:
+        """What the index takes, or what one endpoint has of it, as if it were alone."""
+        if address is None:
+            return bytes_of(self.sizes())
+        sizes: Counter[str] = Counter(pieces=self.pieces[address])
+        for holder, holding in self._holdings.items():
+            if holder.address == address:
+                entries = sum(holding.entries.values())
+                sizes["blocks"] += entries
+                sizes["names"] += max(0, entries - len(holding.own))
+                sizes["own_names"] += len(holding.own)
+                sizes["aliases"] += len(holding.own)
+                sizes["repeats"] += sum(map(len, holding.repeats.values()))
+                sizes["claims"] += len(self.claims.of(holder))
+        return bytes_of(sizes)
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _store_plain(
-        self,
-        holding: Holding,
-        tier: str,
-        table: Table,
-        names: Sequence[int],
-        chains: Sequence[int],
+    def _store(
+        self, holding: Holding, shelf: Shelf, names: Sequence[int], chains: Sequence[int]
     ) -> None:
-        """The common case, written out: one chain hash per name, most blocks new to everybody."""
+        """The common case, written out: most blocks are new to everybody."""
+        table = shelf.table
         bit, own, shared = holding.bit, holding.own, self._names.shared
         get, called = table.get, shared.get
-        only_table = len(self._tables) == 1
+        only_table = len(self.shelves.tables) == 1
         before, after = 0, bit
         added = 0
-        holding.blocks.setdefault(tier, 0)
+        holding.entries.setdefault(shelf, 0)  # `_call` may take blocks of this event away again
         for name, chain in zip(names, chains, strict=True):
             mask, known = get(chain), called(name)
             if own or known != chain:
-                if not own and known is mask is None and (only_table or not self._present(chain)):
+                new = not own and known is mask is None
+                if new and (only_table or not self.shelves.present(chain)):
                     shared[name] = chain
                 else:
                     self._call(holding, name, chain)
@@ -227,63 +302,89 @@ class BlockIndex:
                 table[chain] = after
                 added += 1
             else:
-                holding.add(tier, table, chain, self.count_repeats)
-        holding.blocks[tier] += added
+                holding.add(shelf, chain)
+        holding.entries[shelf] += added
 
-    def _call(self, holding: Holding, name: int, block: Block) -> None:
+    def _affordable(
+        self, holding: Holding, shelf: Shelf, names: Sequence[int], chains: Sequence[int]
+    ) -> int:
+        """How many blocks of a store there is room for, one after the other."""
+        address = self.bits.decode(holding.bit)[0].address
+        room = self._budget.room(len(names), self.bytes, address)
+        if room == len(names):
+            return room
+        count = 0
+        repeated = holding.repeats.get(shelf, {})
+        for name, chain in zip(names, chains, strict=True):
+            held = shelf.table.get(chain, 0) & holding.bit
+            counted = not holding.counts or chain in repeated
+            if not (held and counted and self._called(holding, name) == chain):  # adds an entry
+                if not room:
+                    break
+                room -= 1
+            count += 1
+        return count
+
+    def _settle(self, holder: Holder, holding: Holding, names: Sequence[int]) -> None:
+        """These names stand for something now: place what was claimed by them."""
+        for claimant in {holder, *self.traits.lenders()}:
+            waiting = self.claims.of(claimant)
+            for name in names:
+                chain = self._called(holding, name) if name in waiting else None
+                if chain is not None:
+                    for place, copies in self.claims.take(claimant, name).items():
+                        for _ in range(copies):
+                            self._put(claimant, place, name, chain)
+
+    def _put(self, holder: Holder, place: Place, name: int, chain: int) -> None:
+        """Store one block by its name."""
+        holding = self._holding(holder)
+        unit = place.unit or self._unit(chain, _ALL)
+        self._call(holding, name, chain)
+        holding.add(self.shelves.get(place.tier, unit, place.group), chain)
+
+    def _unit(self, chain: int, holders: int) -> int:
+        """The largest unit in which any of these holders has a block."""
+        units = [s.unit for s in self.shelves if s.table.get(chain, 0) & holders]
+        return max(units, default=1)
+
+    def _call(self, holding: Holding, name: int, chain: int) -> None:
         """Make a holder's name mean this block; what it meant before is withdrawn."""
         known = self._called(holding, name)
         if name not in holding.own and known is not None:
-            callers = self._names.callers(known, self._present(last_of(known)))
+            callers = self._names.callers(known, self.shelves.present(known))
             known = known if callers & holding.bit else None
-        if known == block:
+        if known == chain:
             return
         if known is not None:
-            for tier, table in self._tables.items():
-                for chain in chains_of(known):
-                    holding.drop(tier, table, chain)
+            for shelf in self.shelves:
+                holding.drop(shelf, known)
             self._release(holding, name, known)
-        present = self._present(last_of(block))
+        present = self.shelves.present(chain)
         if present & holding.bit:
-            holding.doubled.add(last_of(block))
-        self._names.assign(holding.own, holding.bit, name, block, present)
+            holding.doubled.add(chain)
+        self._names.assign(holding.own, holding.bit, name, chain, present)
 
-    def _release(self, holding: Holding, name: int, block: Block) -> None:
+    def _release(self, holding: Holding, name: int, chain: int) -> None:
         """Forget a name with which its holder has nothing any more, in any tier."""
-        chain = last_of(block)
-        present = self._present(chain)
+        present = self.shelves.present(chain)
         if present & holding.bit:
             return
-        self._names.release(holding.own, holding.bit, name, block, present)
+        self._names.release(holding.own, holding.bit, name, chain, present)
         if chain in holding.doubled:
-            table = next(iter(self._tables.values()))
+            table = self.shelves.tables[0]
             table[chain] = table.get(chain, 0) | self.bits.ghost()
         elif present & self.bits.retired:
             self._untidy = True  # the running sweep may have looked at the name before
 
-    def _called(self, holding: Holding, name: int) -> Block | None:
-        block = holding.own.get(name) if holding.own else None
-        return self._names.shared.get(name) if block is None else block
-
-    def _present(self, chain: int) -> int:
-        """Who has a block in any tier, retired bits included."""
-        present = 0
-        for table in self._tables.values():
-            present |= table.get(chain, 0)
-        return present
+    def _called(self, holding: Holding, name: int) -> int | None:
+        chain = holding.own.get(name) if holding.own else None
+        return self._names.shared.get(name) if chain is None else chain
 
     def _holding(self, holder: Holder) -> Holding:
         holding = self._holdings.get(holder)
         if holding is None:
-            holding = self._holdings[holder] = Holding(self.bits.bit(holder))
+            counts = self.count_repeats and not self.traits.is_shared(holder)
+            holding = self._holdings[holder] = Holding(self.bits.bit(holder), counts)
+            self.traits.admit(holder, holding.bit)
         return holding
-
-    def _table(self, tier: str) -> Table:
-        """A tier's table; the tables stay in the order of the tiers, best first."""
-        table = self._tables.get(tier)
-        if table is None:
-            table = self._tables[tier] = {}
-            if tier not in self._order:
-                self._order.append(tier)
-            self._tables = {t: self._tables[t] for t in self._order if t in self._tables}
-        return table

@@ -3,56 +3,102 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
-from indexer.block import Holder, Identity, MediaIds
+from indexer.block import GPU, Holder, Identity, MediaIds
+from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
+from indexer.groups import Groups
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
 from indexer.parking import Parking
+from indexer.pieces import Pieces
 from indexer.speculative import Speculative
 
-FULL_PREFIX_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
-"""Kinds of KV cache group in which holding a prefix is all that its reuse takes."""
+_GROUPS = "groups"
+"""The cause of a suspension: what the engine's groups need is not known."""
 
 
 class Ledger:
     """
+    Args:
+        storage: Model → the ledger of storage that all its endpoints share.
+
     Attributes:
-        refused: Why the engine is credited nothing, until it restarts; None if it is.
         block_size: Tokens per block as the engine last said; None before its first store.
-        rejected: Events that did not count, by reason.
+        rejected: Events, or blocks of them, that did not count, by reason.
+        dropped_blocks: Blocks that the budget had no room for since the last clear.
     """
 
-    def __init__(self, holder: Holder, index: BlockIndex, guesses: Speculative) -> None:
+    def __init__(
+        self,
+        holder: Holder,
+        index: BlockIndex,
+        guesses: Speculative,
+        storage: Callable[[str], Ledger] | None = None,
+    ) -> None:
         self.holder = holder
-        self.refused: Reason | None = None
         self.block_size: int | None = None
         self.rejected: Counter[Reason] = Counter()
+        self.dropped_blocks = 0
         self._index = index
         self._guesses = guesses
+        self._storage = storage
         self._parking = Parking()
-        self._group: int | None = None
+        self._pieces = Pieces(holder, index)
+        self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
+        self._usual: tuple[str, int, int | None] | None = None
+        """Tier, size and group of a store that was found to count: the next is mostly like it."""
+
+    @property
+    def refused(self) -> Reason | None:
+        """Why the engine is credited nothing, although its events are understood."""
+        if self._groups.refused is None and not self._groups.complete:
+            return Reason.MISSING_GROUP
+        return self._groups.refused
+
+    @property
+    def pieces(self) -> int:
+        """Engine blocks that are smaller than the index's."""
+        return len(self._pieces)
 
     @property
     def parked_blocks(self) -> int:
         return self._parking.blocks
 
+    def outline(self) -> BlockStored | None:
+        """A store without blocks that tells another ledger what this one knows of its engine.
+
+        None where that is not all it takes to go on with the engine's blocks.
+        """
+        if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
+            return None
+        return self._groups.outline(self.block_size or 0)
+
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
             case BlockStored():
-                self._stored(event, model)
+                if event.remote and self._storage is not None:
+                    self._storage(model).apply(event, model)
+                else:
+                    self._stored(event, model)
             case BlockRemoved():
-                self._removed(event)
+                if event.remote and self._storage is not None:
+                    self._storage(model).apply(event, model)
+                else:
+                    self._removed(event)
             case AllBlocksCleared():
                 self._cleared(event.tier)
 
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
-        self._group = self.refused = None
-        self.resume(self)
+        self._groups = Groups(self._index.block_size)
+        self._usual = None
+        self._index.traits.forget(self.holder)
+        self.resume(_GROUPS)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing until this cause is resumed; several streams may feed one holder."""
@@ -65,87 +111,158 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        reason = self._fault(event)
-        if reason is not None:
-            self.rejected[reason] += 1
+        kind = event.tier, event.block_size, event.group
+        if kind != self._usual:
+            reason = self._fault(event)
+            if reason is not None:
+                self.rejected[reason] += 1
+                return
+            self._usual = kind if event.tokens else None
+        if not event.names:
+            pass  # tells only that the group exists
         elif not event.tokens:
-            for name in event.names:
-                if not self._index.locate(self.holder, event.tier, name):
-                    self.rejected[Reason.UNKNOWN_LOCATION] += 1
+            self._located(event)
         elif event.parent is None:
             identity = Identity(model, event.lora, event.salt)
             self._place(event, root(identity, event.unnamed_adapter))
         else:
-            parent = self._index.resolve(self.holder, event.parent)
-            if parent is not None:
-                self._place(event, parent)
-            elif dropped := self._parking.park(event, event.parent):
-                self.rejected[Reason.PARKED_OVERFLOW] += dropped
+            self._continued(event, event.parent)
+
+    def _continued(self, event: BlockStored, parent: int) -> None:
+        chain = self._index.resolve(self.holder, parent)
+        if chain is None:
+            chain = self._pieces.chain(parent)
+        if chain is not None or (parent in self._pieces and self._is_small(event)):
+            self._place(event, chain)
+        elif self._groups.further(event.group) is not None:
+            self._located(event)
+        elif self.dropped_blocks:
+            self._drop_tail(event, len(event.names))  # most likely, its parent was left out
+        elif dropped := self._parking.park(event, parent):
+            self.rejected[Reason.PARKED_OVERFLOW] += dropped
+
+    def _located(self, event: BlockStored) -> None:
+        """Take in blocks by their names alone."""
+        need = self._groups.need(self._groups.further(event.group))
+        for name in event.names:
+            reason = None
+            if name in self._pieces:
+                self._guesses.confirm(self.holder, self._pieces.locate(event.tier, name))
+            elif need is None:
+                reason = self._index.locate(self.holder, event.tier, name)
+            else:
+                unit = event.block_size // self._index.block_size or need.unit
+                place = Place(event.tier, unit, need.group)
+                reason = self._index.claim(self.holder, place, name)
+            if reason is not None:
+                self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
         if self._parking.blocks:
             self._parking.remove(event.names)
-        gone = self._index.remove(self.holder, event.tier, event.names)
-        self._guesses.overrule(self.holder, gone)
+        names = event.names
+        if self._pieces:
+            names = [name for name in names if name not in self._pieces]
+            for name in event.names:
+                if name in self._pieces:
+                    gone = self._pieces.remove(event.tier, name)
+                    self._guesses.overrule(self.holder, gone)
+        for group in self._groups.further_of(event.group):
+            gone = self._index.remove(self.holder, event.tier, names, group)
+            self._guesses.overrule(self.holder, gone)
 
     def _cleared(self, tier: str | None) -> None:
-        if tier is None or set(self._index.blocks(self.holder)) <= {tier}:
+        if tier is None or (not self._pieces and self._index.is_only_in(self.holder, tier)):
             self._clear()
         else:
             self._parking.clear()
+            self._pieces.clear_tier(tier)
             self._guesses.overrule(self.holder, self._index.clear_tier(self.holder, tier))
 
     def _clear(self) -> None:
+        self.dropped_blocks = 0
         self._parking.clear()
+        self._pieces.clear()
         self._guesses.forget(self.holder)
         self._index.clear(self.holder)
 
-    def _place(self, event: BlockStored, parent: int) -> None:
+    def _place(self, event: BlockStored, parent: int | None) -> None:
         """Store blocks behind a known parent, then those that waited for them."""
-        chains = self._store(event, parent)
+        self._store(event, parent)
         if not self._parking.blocks:
             return
-        pending = [(event, chains)]
+        pending = [event]
         while pending:
-            event, chains = pending.pop()
-            parts = event.block_size // self._index.block_size
-            for name, chain in zip(event.names, chains[parts - 1 :: parts], strict=True):
-                pending += [
-                    (child, self._store(child, chain)) for child in self._parking.take(name)
-                ]
+            event = pending.pop()
+            for name in event.names:
+                for child in self._parking.take(name):
+                    self._store(child, self._index.resolve(self.holder, name))
+                    pending.append(child)
 
-    def _store(self, event: BlockStored, parent: int) -> list[int]:
+    def _store(self, event: BlockStored, parent: int | None) -> None:
         size = self._index.block_size
+        if parent is None or event.block_size < size:
+            chains = self._pieces.store(event, parent)
+            if event.names[-1] not in self._pieces and not self._index.has_room(self.holder):
+                self._drop_tail(event, 1)
+            self._guesses.confirm(self.holder, chains)
+            return
         media = _spread(event, size) if event.media else None
         chains = block_hashes(event.tokens, size, parent, media)
-        self._index.store(self.holder, event.tier, event.names, chains)
+        group = self._groups.further(event.group)
+        taken = self._index.store(self.holder, event.tier, event.names, chains, group)
+        if taken < len(event.names):
+            self._drop_tail(event, len(event.names) - taken)
+            chains = chains[: taken * (event.block_size // size)]
         self._guesses.confirm(self.holder, chains)
-        return chains
+
+    def _drop_tail(self, event: BlockStored, names: int) -> None:
+        self.rejected[Reason.OVER_BUDGET] += names
+        self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
+
+    def _is_small(self, event: BlockStored) -> bool:
+        return event.block_size < self._index.block_size
 
     def _fault(self, event: BlockStored) -> Reason | None:
-        """Why a store does not count; None if it does."""
-        if self.refused is not None:
-            return self.refused
-        if event.group_kind is not None and event.group_kind not in FULL_PREFIX_KINDS:
-            return self._refuse(Reason.UNSUPPORTED_GROUP)
-        if event.group != self._group and event.group is not None:
-            if self._group is not None:
-                return self._refuse(Reason.SEVERAL_GROUPS)
-            self._group = event.group
-        if not self._index.admits(event.tier):
-            return Reason.TOO_MANY_TIERS
+        """Why a store does not count; None if it does, and then others like it do too."""
+        if self._groups.learn(event):
+            self._regroup()
+        if self._groups.refused is not None:
+            return self._groups.refused
+        if event.group is None and self._groups.several:
+            return Reason.SEVERAL_GROUPS
+        size = self._index.block_size
+        group = self._groups.further(event.group)
         if event.tokens:
-            self.block_size = event.block_size
-            if event.block_size % self._index.block_size:
+            if group is None:
+                self._measure(event)
+            if event.block_size % size and size % event.block_size:
                 return Reason.BLOCK_SIZE_MISMATCH
+        if not self._index.shelves.admits(event.tier, event.block_size // size or 1, group):
+            return Reason.TOO_MANY_TIERS
         return None
 
-    def _refuse(self, reason: Reason) -> Reason:
-        """Credit the engine nothing, not even what it had: its groups are not understood."""
-        self._clear()
-        self.refused = reason
-        self.suspend(self)
-        return reason
+    def _measure(self, event: BlockStored) -> None:
+        """Follow the size of the blocks that the engine computes; other tiers may have larger."""
+        if event.block_size != self.block_size and (event.tier == GPU or self.block_size is None):
+            self.block_size = event.block_size
+            unit = max(1, event.block_size // self._index.block_size)
+            bit = self._index.bits.find(self.holder)
+            self._index.traits.set_grain(self.holder, bit, unit)
+
+    def _regroup(self) -> None:
+        """Another group was heard of: credit what all known ones allow, if that can be told."""
+        groups = self._groups
+        self._usual = None
+        if groups.refused is not None:
+            self._clear()
+        bit = self._index.bits.find(self.holder)
+        if groups.needs:
+            self._index.traits.set_needs(self.holder, bit, groups.needs, groups.headless)
+        if self.refused is None:
+            self.resume(_GROUPS)
+        else:
+            self.suspend(_GROUPS)
 
 
 def _spread(event: BlockStored, block_size: int) -> MediaIds:

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
-from indexer.events import Reason
+from indexer.budget import Budget
+from indexer.events import BlockStored, Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.speculative import GuessStats, Speculative, Ticket
+from indexer.storage import StorageLedger, is_shared, shared_by
 
 SWEEP_BLOCKS = 2000
 """Entries per turn of upkeep: well under a millisecond."""
@@ -30,6 +32,7 @@ class Reading(msgspec.Struct, frozen=True):
     identity: Identity
     hashes: Sequence[int]
     matches: Mapping[Holder, Match]
+    shared_blocks: int = 0
 
 
 class Lookup(msgspec.Struct, frozen=True):
@@ -39,11 +42,14 @@ class Lookup(msgspec.Struct, frozen=True):
         total_blocks: Full blocks in the prompt.
         matches: Each holder's best match; without those that have no leading block.
         readings: The same per identity.
+        shared_blocks: Leading blocks that endpoints of the model of which nothing was heard so far
+            have too, because they lie in shared storage.
     """
 
     total_blocks: int
     matches: Mapping[Holder, Match]
     readings: Sequence[Reading]
+    shared_blocks: int = 0
 
 
 class HolderState(msgspec.Struct, frozen=True):
@@ -56,6 +62,9 @@ class HolderState(msgspec.Struct, frozen=True):
         parked_blocks: Blocks that wait for a parent.
         models: Models its events were taken for.
         rejected: Its events that did not count, by reason.
+        dropped_blocks: Blocks that the budget had no room for since its last clear: it is credited
+            with the prefixes that remain.
+        bytes: About what its endpoint takes of the index, as if it were alone.
     """
 
     holder: Holder
@@ -66,6 +75,8 @@ class HolderState(msgspec.Struct, frozen=True):
     parked_blocks: int
     models: frozenset[str]
     rejected: Mapping[Reason, int]
+    dropped_blocks: int = 0
+    bytes: int = 0
 
 
 class IndexStats(msgspec.Struct, frozen=True):
@@ -76,6 +87,7 @@ class IndexStats(msgspec.Struct, frozen=True):
         guesses: Guesses that count at the moment, in blocks.
         guess_stats: How guesses ended so far.
         rejected: Messages and events that did not count, by reason, ended streams included.
+        bytes: About what the confirmed blocks take.
     """
 
     holders: int
@@ -83,6 +95,7 @@ class IndexStats(msgspec.Struct, frozen=True):
     guesses: int
     guess_stats: GuessStats
     rejected: Mapping[Reason, int]
+    bytes: int = 0
 
 
 class PrefixIndex:
@@ -91,13 +104,22 @@ class PrefixIndex:
         block_size: Tokens per block; must divide the engines' block sizes.
         count_repeats: See `BlockIndex`.
         tiers: Names of tiers, best first.
+        index_bytes: What confirmed blocks may take altogether; None: no bound.
+        index_bytes_per_endpoint: What those of one endpoint may take.
     """
 
     def __init__(
-        self, block_size: int, count_repeats: bool = True, tiers: Sequence[str] = (GPU, CPU)
+        self,
+        block_size: int,
+        count_repeats: bool = True,
+        tiers: Sequence[str] = (GPU, CPU),
+        *,
+        index_bytes: int | None = None,
+        index_bytes_per_endpoint: int | None = None,
     ) -> None:
         bits = HolderBits()
-        self._index = BlockIndex(block_size, count_repeats, tiers, bits)
+        budget = Budget(index_bytes, index_bytes_per_endpoint)
+        self._index = BlockIndex(block_size, count_repeats, tiers, bits, budget)
         self._guesses = Speculative(bits)
         self._ledgers: dict[Holder, Ledger] = {}
         self._feeds: list[Feed] = []
@@ -106,6 +128,16 @@ class PrefixIndex:
     @property
     def block_size(self) -> int:
         return self._index.block_size
+
+    @property
+    def blocks(self) -> BlockIndex:
+        """The confirmed blocks."""
+        return self._index
+
+    def outline(self, holder: Holder) -> BlockStored | None:
+        """What is known of a holder's engine beside its blocks; see `Ledger.outline`."""
+        ledger = self._ledgers.get(holder)
+        return ledger.outline() if ledger is not None and not is_shared(holder) else None
 
     # -- streams --------------------------------------------------------------------------------
 
@@ -122,6 +154,8 @@ class PrefixIndex:
         self._ended.update(feed.rejected)
         for holder in feed.holders:
             self._drop(holder)
+        for model in feed.models - self.models_seen():
+            self._drop(shared_by(model))  # nobody is left to tell what is removed from there
 
     def drop_endpoint(self, address: str) -> None:
         """Forget an endpoint, all its ranks. Its open streams go on, as if joined late."""
@@ -131,8 +165,20 @@ class PrefixIndex:
         for holder in self._known(address):
             self._drop(holder)
 
-    def restarted(self, address: str) -> None:
-        """An endpoint is known to be another process than before: forget what it had."""
+    def reject(self, reason: Reason) -> None:
+        """Count a message that belongs to no stream."""
+        self._ended[reason] += 1
+
+    def restarted(self, address: str, process_start: float | None = None) -> None:
+        """An endpoint is known to be another process than before: forget what it had.
+
+        What its streams heard of a process that started at `process_start` is kept.
+        """
+        feeds = [feed for feed in self._feeds if feed.source.holder.address == address]
+        if process_start is not None and feeds:
+            feeds = [feed for feed in feeds if not feed.began_after(process_start)]
+            if not feeds:
+                return
         self.drop_endpoint(address)
 
     def same_process(self, address: str) -> None:
@@ -167,7 +213,8 @@ class PrefixIndex:
             for holder, match in reading.matches.items():
                 best = matches.get(holder, match)
                 matches[holder] = max(best, match, key=lambda m: (m.blocks, m.speculative))
-        return Lookup(len(readings[0].hashes), matches, readings)
+        shared_blocks = max(reading.shared_blocks for reading in readings)
+        return Lookup(len(readings[0].hashes), matches, readings, shared_blocks)
 
     def guess(self, lookup: Lookup, holder: Holder, expires_at: float) -> Ticket:
         """Expect the holder to have the whole prompt soon, because the request goes there."""
@@ -177,7 +224,9 @@ class PrefixIndex:
             reading = lookup.readings[0]
         match = reading.matches.get(holder)
         confirmed = match.blocks if match else 0
-        return self._guesses.record(holder, reading.hashes[confirmed:], expires_at)
+        grain = self._index.traits.grain(holder)
+        whole = len(reading.hashes) // grain * grain
+        return self._guesses.record(holder, reading.hashes[confirmed:whole], expires_at)
 
     def extend(self, ticket: Ticket, expires_at: float) -> None:
         """Let a guess live longer: its request still waits for the engine."""
@@ -199,8 +248,14 @@ class PrefixIndex:
         return frozenset().union(*(feed.models for feed in self._feeds))
 
     def trust(self, holder: Holder) -> Trust:
-        """The least trust among the holder's streams; partial if it has none."""
-        found = {feed.trust for feed in self._feeds if holder in feed.holders}
+        """The least trust among the holder's streams; partial if it has none.
+
+        A stream over which nothing came counts only where there is no other: an engine either
+        listens or connects, and it may be expected both ways.
+        """
+        feeds = [feed for feed in self._feeds if holder in feed.holders]
+        heard = [feed for feed in feeds if feed.order.next is not None]
+        found = {feed.trust for feed in heard or feeds}
         for trust in (Trust.STALE, Trust.PARTIAL, Trust.EXACT):
             if trust in found:
                 return trust
@@ -217,6 +272,8 @@ class PrefixIndex:
             parked_blocks=ledger.parked_blocks,
             models=frozenset(self._models(holder)),
             rejected=dict(ledger.rejected),
+            dropped_blocks=ledger.dropped_blocks,
+            bytes=self._index.bytes(holder.address),
         )
 
     def holders(self) -> tuple[Holder, ...]:
@@ -239,17 +296,38 @@ class PrefixIndex:
             guesses=self._guesses.outstanding(),
             guess_stats=msgspec.structs.replace(self._guesses.stats),
             rejected=rejected,
+            bytes=self._index.bytes(),
         )
 
     def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:
         hashes = block_hashes(tokens, self._index.block_size, root(identity), media)
-        return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
+        if not self._index.traits.shared:
+            return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
+        readers = self._readers(identity.model)
+        matches = self._index.match(hashes, self._guesses.masks, readers)
+        return Reading(identity, hashes, matches, self._index.shared_blocks(hashes))
+
+    def _readers(self, model: str) -> int:
+        """Mask of the endpoints of a model."""
+        readers = 0
+        for feed in self._feeds:
+            if model in feed.models or model == feed.base_model:
+                for holder in feed.holders:
+                    readers |= 0 if is_shared(holder) else self._index.bits.bit(holder)
+        return readers
 
     def _ledger(self, holder: Holder) -> Ledger:
         ledger = self._ledgers.get(holder)
         if ledger is None:
-            ledger = self._ledgers[holder] = Ledger(holder, self._index, self._guesses)
+            if is_shared(holder):
+                ledger = StorageLedger(holder, self._index, self._guesses)
+            else:
+                ledger = Ledger(holder, self._index, self._guesses, self._storage)
+            self._ledgers[holder] = ledger
         return ledger
+
+    def _storage(self, model: str) -> Ledger:
+        return self._ledger(shared_by(model))
 
     def _drop(self, holder: Holder) -> None:
         ledger = self._ledgers.pop(holder, None)
@@ -257,6 +335,7 @@ class PrefixIndex:
             self._ended.update(ledger.rejected)
         self._guesses.forget(holder)
         self._index.clear(holder)
+        self._index.traits.forget(holder)
         self._index.bits.resume(holder)
         for feed in self._feeds:
             if holder in feed.holders:

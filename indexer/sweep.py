@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from indexer.holders import HolderBits
-from indexer.holding import Holding, Table
-from indexer.names import Names, last_of
+from indexer.holding import Holding
+from indexer.names import Names
+from indexer.shelves import Table
 
 Present = Callable[[int], int]
 """Chain hash → mask of its holders over all tiers, retired bits included."""
@@ -43,8 +44,8 @@ def sweep_steps(
 
 def _sweep_names(names: Names, bits: HolderBits, present: Present) -> Iterator[None]:
     for name in list(names.shared):
-        block = names.shared.get(name)
-        if block is not None and not names.callers(block, present(last_of(block)) & bits.alive):
+        chain = names.shared.get(name)
+        if chain is not None and not names.callers(chain, present(chain) & bits.alive):
             del names.shared[name]
         yield
 
@@ -63,8 +64,8 @@ def _sweep_table(table: Table, retired: int) -> Iterator[None]:
 
 def _sweep_overlay(holding: Holding, present: Present) -> Iterator[None]:
     for name in list(holding.own):
-        block = holding.own.get(name)
-        if block is not None and not present(last_of(block)) & holding.bit:
+        chain = holding.own.get(name)
+        if chain is not None and not present(chain) & holding.bit:
             del holding.own[name]
         yield
     holding.doubled = {chain for chain in holding.doubled if present(chain) & holding.bit}

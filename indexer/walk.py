@@ -113,3 +113,12 @@ def walk_on(
             walkers = kept
         at += 1
     return reached
+
+
+def spread(hashes: Sequence[int], unit: int, lookup: Lookup) -> list[int]:
+    """A mask for each block of a prompt, looked up once per `unit` blocks, at the last of them."""
+    masks = [lookup(block) or 0 for block in hashes[unit - 1 :: unit]]
+    if unit == 1:
+        return masks
+    rows = [mask for mask in masks for _ in range(unit)]
+    return rows + [0] * (len(hashes) - len(rows))

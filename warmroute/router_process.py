@@ -11,11 +11,14 @@ import zmq
 from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from indexer.central import Central
+from indexer.poll import Polls
 from indexer.subscriber import Subscriptions
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
+from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
@@ -23,6 +26,7 @@ from router.telemetry.state import State
 from warmroute.errors import StartError
 from warmroute.parts import ROOM_BYTES, Parts
 from warmroute.serve import Options
+from warmroute.snapshots import Snapshots
 from warmroute.tls import self_signed
 
 log = structlog.get_logger()
@@ -40,9 +44,14 @@ class EventFollower:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], prefix: PrecisePrefix, pool: Pool
     ) -> None:
+        """Raises StartError where the address that engines connect to cannot be bound."""
         self.subscriptions = Subscriptions(context, prefix.index)
+        self.polls = Polls(prefix.index)
         self._prefix = prefix
         self._pool = pool
+        prefix.central = prefix.open_central(pool.snapshot)
+        if prefix.central is not None:
+            self._bind(prefix.central)
 
     def added(self, endpoint: Endpoint) -> None:
         self._sync()
@@ -55,12 +64,27 @@ class EventFollower:
         self._sync()
 
     def restarted(self, endpoint: Endpoint) -> None:
-        self._prefix.index.restarted(endpoint.address)
+        started = endpoint.metrics.process_start if endpoint.metrics else None
+        self._prefix.index.restarted(endpoint.address, started)
+
+    def close(self) -> None:
+        self.polls.close()
+        self.subscriptions.close()
+
+    def _bind(self, central: Central) -> None:
+        address = self._prefix.zmq_endpoint
+        try:
+            self.subscriptions.bind(address, central)
+        except (ValueError, zmq.ZMQError) as error:
+            raise StartError(
+                f"kvEventsConfig.zmqEndpoint: cannot bind {address}: {error}"
+            ) from error
 
     def _sync(self) -> None:
         self.subscriptions.sync(
             source for e in self._pool.snapshot() for source in self._prefix.sources(e)
         )
+        self.polls.sync(source for e in self._pool.snapshot() if (source := polled(e)))
 
 
 async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -72,25 +96,40 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         log.warning("config.warning", text=warning)
     parts = Parts(options)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    followers = [EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes]
+    followers: list[EventFollower] = []
     try:
         await parts.discovery.load()
+        followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
             parts.pool.listen(follower)
+        snapshots = _snapshots(parts)
+        for kept in snapshots:
+            kept.restore()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts)),
                 *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
+                *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
+                *(group.create_task(follower.polls.run()) for follower in followers),
             ]
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
                 task.cancel()
+        for kept in snapshots:
+            await kept.save()
     finally:
         for follower in followers:
-            follower.subscriptions.close()
+            follower.close()
         context.term()
+
+
+def _snapshots(parts: Parts) -> list[Snapshots]:
+    folder = parts.options.state_dir
+    if folder is None:
+        return []
+    return [Snapshots(folder, prefix, parts.pool) for prefix in parts.prefixes]
 
 
 async def _tick(parts: Parts) -> None:

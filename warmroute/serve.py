@@ -57,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         watch_endpoints: Read it again when it changes.
         metrics_interval_s: Time between two scrapes of one endpoint.
         drain_s: How long requests keep being picked after a signal to stop.
+        state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
+        state_interval_s: Time between two savings.
     """
 
     config: Config
@@ -73,6 +75,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     allow_kv_transfer_params: bool
     metrics_interval_s: float
     drain_s: float
+    state_dir: Path | None
+    state_interval_s: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
+    add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
+    add("--state-interval", type=flags.duration, default=20.0, help="between two savings")
     add("--log-format", choices=("json", "text"), default="json")
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
@@ -124,6 +130,8 @@ def options(arguments: argparse.Namespace) -> Options:
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         metrics_interval_s=_metrics_interval(arguments, config),
         drain_s=arguments.drain_timeout,
+        state_dir=arguments.state_dir,
+        state_interval_s=arguments.state_interval,
     )
 
 

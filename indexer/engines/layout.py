@@ -27,6 +27,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "extra_keys",
         "group_idx",
         "kv_cache_spec_kind",
+        "kv_cache_spec_sliding_window",
     ),
     "BlockRemoved": ("block_hashes", "medium", "group_idx"),
     "AllBlocksCleared": ("medium",),
@@ -47,13 +48,17 @@ class Stored(msgspec.Struct, tag_field="type", tag="BlockStored", gc=False):
     extra_keys: list[list[Any] | None] | None = None
     group_idx: Unsigned | None = None
     kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: Unsigned | None = None
+    locality: str | None = None
     cache_salt: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class Removed(msgspec.Struct, tag_field="type", tag="BlockRemoved", gc=False):
     block_hashes: list[Unsigned]
     medium: str | None = None
     group_idx: Unsigned | None = None
+    locality: str | None = None
 
 
 class Cleared(msgspec.Struct, tag_field="type", tag="AllBlocksCleared", gc=False):
@@ -81,13 +86,17 @@ class AnyStored(msgspec.Struct, tag_field="type", tag="BlockStored", gc=False):
     extra_keys: list[list[Any] | None] | None = None
     group_idx: Unsigned | None = None
     kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: Unsigned | None = None
+    locality: str | None = None
     cache_salt: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class AnyRemoved(msgspec.Struct, tag_field="type", tag="BlockRemoved", gc=False):
     block_hashes: list[Hash]
     medium: str | None = None
     group_idx: Unsigned | None = None
+    locality: str | None = None
 
 
 AnyEvent = AnyStored | AnyRemoved | Cleared

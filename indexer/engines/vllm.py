@@ -23,6 +23,7 @@ from indexer.engines.layout import (
     Stored,
 )
 from indexer.events import AllBlocksCleared, Batch, BlockRemoved, BlockStored, Event, Reason
+from indexer.groups import FULL_KINDS
 from indexer.hashing import TOKEN_BYTES, pack
 
 _U64 = (1 << 64) - 1
@@ -33,6 +34,9 @@ _TIERS: Mapping[str | None, str] = {None: GPU, "": GPU, "GPU": GPU, "CPU": CPU}
 
 _SYNONYMS: Mapping[str, str] = {"cpu_pinned": CPU}
 """Media that are another engine's word for a tier."""
+
+_REMOTE = "REMOTE"
+"""Locality of blocks in storage that several engines share."""
 
 _decode_current = msgspec.msgpack.Decoder(CurrentBatch).decode
 _decode_any = msgspec.msgpack.Decoder().decode
@@ -89,14 +93,14 @@ def _event(raw: object) -> Event:
         case Stored():
             return _stored(raw, raw.block_hashes, raw.parent_block_hash)
         case Removed():
-            return BlockRemoved(raw.block_hashes, _tier(raw.medium), raw.group_idx)
+            return _removed(raw, raw.block_hashes)
         case Cleared():
             return AllBlocksCleared(None if raw.medium is None else _tier(raw.medium))
         case AnyStored():
             parent = raw.parent_block_hash
             return _stored(raw, _names(raw.block_hashes), None if parent is None else _name(parent))
         case AnyRemoved():
-            return BlockRemoved(_names(raw.block_hashes), _tier(raw.medium), raw.group_idx)
+            return _removed(raw, _names(raw.block_hashes))
         case _:
             return _event(_typed(raw))
 
@@ -114,6 +118,8 @@ def _typed(raw: object) -> AnyEvent:
         raise _Rejected(Reason.BAD_EVENT)
     if not isinstance(raw.get("type"), str) or raw["type"] not in FIELDS:
         raise _Rejected(Reason.UNKNOWN_EVENT)
+    if _are_bigrams(raw.get("token_ids")):
+        raise _Rejected(Reason.BIGRAM_TOKENS)
     event: AnyEvent = msgspec.convert(raw, AnyEvent)
     return event
 
@@ -127,14 +133,27 @@ def _named(raw: list[Any]) -> dict[str, Any]:
     return {"type": tag, **fields}
 
 
+def _are_bigrams(token_ids: object) -> bool:
+    """SGLang with EAGLE's bigram keys lists pairs, and they tell another content than ids do."""
+    return isinstance(token_ids, list) and bool(token_ids) and isinstance(token_ids[0], list)
+
+
+def _removed(raw: Removed | AnyRemoved, names: Sequence[int]) -> BlockRemoved:
+    return BlockRemoved(names, _tier(raw.medium), raw.group_idx, raw.locality == _REMOTE)
+
+
 def _stored(raw: Stored | AnyStored, names: Sequence[int], parent: int | None) -> BlockStored:
     tokens = pack(raw.token_ids)
     if tokens and len(tokens) != len(names) * raw.block_size * TOKEN_BYTES:
-        raise _Rejected(Reason.COUNT_MISMATCH)
+        if not _is_sparse(raw):
+            raise _Rejected(Reason.COUNT_MISMATCH)
+        tokens = b""
     parent = parent or None  # some emitters write 0 for none
     lora = raw.lora_name or None
     salt, media = raw.cache_salt or None, None
-    if raw.extra_keys is not None and any(raw.extra_keys):
+    if raw.metadata is not None and salt is None:
+        salt = _text(raw.metadata.get("cache_salt"))
+    if tokens and raw.extra_keys is not None and any(raw.extra_keys):
         if len(raw.extra_keys) != len(names):
             raise _Rejected(Reason.COUNT_MISMATCH)
         found, media = _extra(raw.extra_keys, lora, parent is None)
@@ -151,7 +170,22 @@ def _stored(raw: Stored | AnyStored, names: Sequence[int], parent: int | None) -
         media,
         raw.group_idx,
         raw.kv_cache_spec_kind,
+        raw.kv_cache_spec_sliding_window,
+        raw.locality == _REMOTE,
     )
+
+
+def _is_sparse(raw: Stored | AnyStored) -> bool:
+    """Whether a group that keeps only some blocks lists fewer names than its tokens fill."""
+    told = raw.group_idx is not None and raw.kv_cache_spec_kind not in FULL_KINDS
+    return told and 0 < raw.block_size * len(raw.block_hashes or [1]) <= len(raw.token_ids)
+
+
+def _text(value: object) -> str | None:
+    """A salt in metadata; what is none keeps blocks apart all the same."""
+    if value is None or isinstance(value, str):
+        return value or None
+    raise _Rejected(Reason.BAD_EVENT)
 
 
 def _extra(

@@ -9,14 +9,15 @@ it, a failed request takes it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from indexer.block import Holder, Identity, Match, MediaId, MediaIds, Trust
+from indexer.central import Central
 from indexer.feed import Source
 from indexer.prefix_index import Lookup, PrefixIndex
 from indexer.speculative import Ticket
 from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
+from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.request.types import Request
@@ -35,6 +36,8 @@ class PrecisePrefix:
     Attributes:
         name: Instance name.
         index: Whatever reads the engines' events feeds it.
+        zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
+        central: The streams of engines that connect to us, where there are any.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class PrecisePrefix:
         self._base_model = base_model
         self._waiting: set[_Guess] = set()
         self._stale_since: dict[str, float] = {}
+        self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
+        self.central: Central | None = None
         self.index = PrefixIndex(
             parameters.token_processor_config.tokens,
             count_repeats=parameters.kv_events_config.count_repeats,
@@ -119,16 +124,14 @@ class PrecisePrefix:
 
     def sources(self, endpoint: Endpoint) -> Iterator[Source]:
         """Event streams of an endpoint that should be read."""
-        events = self._parameters.kv_events_config
-        if endpoint.kv_events:
-            for stream in endpoint.kv_events:
-                holder = Holder(endpoint.address, stream.rank)
-                yield Source(holder, stream.endpoint, events.topic_filter)
-        elif self._notified and events.discover_pods:
-            host = urlsplit(f"//{endpoint.address}").hostname or ""
-            port = events.pod_discovery_config.socket_port + endpoint.rank
-            dial = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-            yield Source(Holder(endpoint.address, endpoint.rank), dial, events.topic_filter)
+        return sources(endpoint, self._parameters.kv_events_config, notified=self._notified)
+
+    def open_central(self, endpoints: Callable[[], Sequence[Endpoint]]) -> Central | None:
+        """The streams of engines that connect to `zmq_endpoint`; None without such an address."""
+        if not self.zmq_endpoint:
+            return None
+        locator = Locator(self._parameters.kv_events_config, endpoints)
+        return Central(self.index, locator, locator.topic_filter)
 
     def _held(self, lookup: Lookup, asleep: set[str]) -> Mapping[str, HeldPrefix]:
         held: dict[str, HeldPrefix] = {}
@@ -155,21 +158,26 @@ class PrecisePrefix:
     def _prove(self, endpoints: Mapping[str, Endpoint]) -> None:
         """A scrape after a lost connection that shows the same process ends the doubt.
 
-        A process that changed shows as a restart of the endpoint, which drops everything first.
+        A process that changed shows as a restart of the endpoint, which drops everything first;
+        but where what is known was kept by a former router, as another start than it had noted.
         """
-        stale = {
-            feed.source.holder.address for feed in self.index.feeds() if feed.trust is Trust.STALE
-        }
-        for address in self._stale_since.keys() - stale:
+        stale = [feed for feed in self.index.feeds() if feed.trust is Trust.STALE]
+        for address in self._stale_since.keys() - {f.source.holder.address for f in stale}:
             del self._stale_since[address]
-        for address in stale:
+        for feed in stale:
+            address = feed.source.holder.address
             endpoint = endpoints.get(address)
             metrics = endpoint.metrics if endpoint else None
             if metrics is None or metrics.process_start is None:
                 continue
             since = self._stale_since.setdefault(address, metrics.scraped_at)
-            if metrics.scraped_at > since:
-                self.index.same_process(address)
+            if feed.restored is None:
+                if metrics.scraped_at > since:
+                    self.index.same_process(address)
+            elif feed.restored.process_start == metrics.process_start:
+                feed.proven()
+            elif feed.restored.process_start is not None:
+                self.index.restarted(address)
 
 
 class _Guess:

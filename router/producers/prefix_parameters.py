@@ -87,7 +87,10 @@ class PodDiscovery(_Camel, frozen=True):
 class KvEvents(_Camel, frozen=True):
     """
     Attributes:
-        topic_filter: Only messages whose topic starts like this; empty: all.
+        zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none. Whose
+            events a message carries is taken from its topic, `kv@IP:PORT@MODEL`.
+        topic_filter: Only messages whose topic starts like this count; empty: all, and those that
+            start with `kv@` on the bound address.
         concurrency: Has no effect.
         engine_type: Has no effect: the form of an event tells.
         discover_pods: Connect to each endpoint; False: only to those that name their events.
@@ -95,6 +98,7 @@ class KvEvents(_Camel, frozen=True):
             resident blocks again.
     """
 
+    zmq_endpoint: Annotated[str, msgspec.Meta(pattern=r"^((tcp|ipc)://\S+)?$")] = ""
     topic_filter: str = ""
     concurrency: _AtLeast1 = 4
     engine_type: Literal["", "vllm", "sglang"] = ""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from indexer.block import Trust
-from indexer.feed import Feed
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
@@ -14,6 +12,7 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
+from router.telemetry import streams
 from router.telemetry.metrics import Sample, Values
 
 
@@ -47,7 +46,7 @@ class State:
         pool: Pool,
         outliers: Outliers,
         discovery: Discovery,
-        streams: StreamStats,
+        exchanges: StreamStats,
         tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
@@ -57,7 +56,7 @@ class State:
         self._pool = pool
         self._outliers = outliers
         self._discovery = discovery
-        self._streams = streams
+        self._exchanges = exchanges
         self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
@@ -83,10 +82,7 @@ class State:
         hanging = [s for s in self._tokenizers if s.stats.hanging]
         faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
-            for feed in prefix.index.feeds():
-                if feed.trust is Trust.STALE:
-                    address = feed.source.holder.address
-                    faults.append(f"endpoint {address}: its event stream is lost")
+            faults += streams.degraded(prefix)
         return faults
 
     def describe(self) -> Mapping[str, Any]:
@@ -109,9 +105,9 @@ class State:
                 for s in self._tokenizers
             ],
             "streams": {
-                "open": self._streams.open,
-                "total": self._streams.total,
-                "failed": self._streams.failed,
+                "open": self._exchanges.open,
+                "total": self._exchanges.total,
+                "failed": self._exchanges.failed,
             },
             "config_warnings": list(self.config_warnings),
             "degraded": self.degraded(),
@@ -120,8 +116,8 @@ class State:
     def samples(self) -> Iterator[Sample]:
         """What is counted elsewhere, for the metrics page."""
         yield from self._pool_samples()
-        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._streams.open})
-        failed: Values = {(): float(self._streams.failed)}
+        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
+        failed: Values = {(): float(self._exchanges.failed)}
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
@@ -129,6 +125,7 @@ class State:
             yield from _tokenizer_samples(tokenizer)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
+            yield from streams.samples(prefix)
 
     def _pool_samples(self) -> Iterator[Sample]:
         endpoints = self._pool.snapshot()
@@ -212,17 +209,6 @@ def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
         "block_size": index.block_size,
         "stats": index.stats(),
         "holders": [index.state(holder) for holder in index.holders()],
-        "feeds": [_feed(feed) for feed in index.feeds()],
-    }
-
-
-def _feed(feed: Feed) -> Mapping[str, Any]:
-    return {
-        "holder": feed.source.holder,
-        "endpoint": feed.source.endpoint,
-        "base_model": feed.base_model,
-        "models": sorted(feed.models),
-        "trust": feed.trust,
-        "stats": feed.stats,
-        "rejected": dict(feed.rejected),
+        "feeds": [streams.describe(feed) for feed in index.feeds()],
+        "central": streams.describe_central(prefix),
     }

@@ -108,17 +108,27 @@ def test_a_set_without_counts_would_forget_a_block_that_has_a_second_copy() -> N
     assert surprises == {"067-D-plus-one-after-first-copy-removed": (48, 64)}
 
 
-def test_a_finer_index_predicts_the_same_blocks_and_at_most_a_part_of_one_more() -> None:
-    coarse, fine = Replayed("bs16_sha256_full"), Replayed("bs16_sha256_full", block_size=8)
+@pytest.mark.parametrize(("fine_size", "coarse_size"), [(8, 16), (16, 32), (16, 64)])
+def test_an_index_of_another_block_size_predicts_as_much(fine_size: int, coarse_size: int) -> None:
+    """Whole blocks of the engine where those of the index are smaller, whole ones of the index."""
+    fine = Replayed("bs16_sha256_full", fine_size)
+    coarse = Replayed("bs16_sha256_full", coarse_size)
+    compared = 0
     for request in make.captured("bs16_sha256_full", "requests"):
         if _is_predictable(request):
             tokens = pack(request["prompt_token_ids"][0])
             identities = [Identity("tiny", request["lora"], request["cache_salt"])]
             large, small = (r.index.match(identities, tokens, 0.0) for r in (coarse, fine))
-            for holder, match in large.matches.items():
-                assert small.matches[holder].blocks // 2 == match.blocks
+            for holder, match in small.matches.items():
+                tokens_held = match.blocks * fine_size
+                found = large.matches.get(holder)
+                whole = found.blocks * coarse_size if found else 0
+                assert whole == tokens_held // coarse_size * coarse_size
+                compared += 1
         coarse.hear(request["step"])
         fine.hear(request["step"])
+    assert compared > 20
+    assert coarse.feeds[0].rejected == fine.feeds[0].rejected == {}
 
 
 REENCODED = [

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer import feed as feeds
+from indexer import frames, intake
 from indexer.block import Holder, Identity, Trust
 from indexer.events import Reason
-from indexer.feed import Feed, Source, model_of
+from indexer.feed import Feed, Source
+from indexer.frames import model_of
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.speculative import Speculative
@@ -108,7 +109,7 @@ def test_a_clear_ends_doubt_about_the_past() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "reason"),
+    ("parts", "reason"),
     [
         ([], Reason.BAD_FRAMES),
         ([b"junk"], Reason.BAD_FRAMES),
@@ -116,13 +117,13 @@ def test_a_clear_ends_doubt_about_the_past() -> None:
         ([*make.frames(1), b""], Reason.BAD_FRAMES),
         ([TOPIC, b"\0\0\0\1", make.payload()], Reason.BAD_SEQUENCE),
         ([TOPIC, bytes(9), make.payload()], Reason.BAD_SEQUENCE),
-        ([TOPIC, bytes(8), bytes(feeds.MAX_PAYLOAD_BYTES + 1)], Reason.TOO_LARGE),
+        ([TOPIC, bytes(8), bytes(frames.MAX_PAYLOAD_BYTES + 1)], Reason.TOO_LARGE),
     ],
     ids=["none", "one", "two", "four", "short number", "long number", "large"],
 )
-def test_bad_frames_are_counted_and_change_nothing(frames: list[bytes], reason: Reason) -> None:
+def test_bad_frames_are_counted_and_change_nothing(parts: list[bytes], reason: Reason) -> None:
     bench = Bench()
-    bench.hear(make.frames(0, make.stored()), frames)
+    bench.hear(make.frames(0, make.stored()), parts)
     assert bench.feed.rejected == {reason: 1}
     bench.hear(make.frames(1, make.removed(NAMES[3:])))
     assert (bench.score(), bench.feed.trust) == (3, Trust.EXACT)
@@ -150,12 +151,12 @@ def test_what_cannot_be_read_is_counted_and_costs_trust(
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.binary(max_size=12), max_size=5), st.integers(0, 2**32))
-def test_no_frames_make_it_raise_or_credit_anything(frames: list[bytes], seed: int) -> None:
+def test_no_frames_make_it_raise_or_credit_anything(parts: list[bytes], seed: int) -> None:
     bench = Bench(base_model="tiny")
     rng = random.Random(seed)
     mutated = bytearray(make.payload(make.CLEARED, make.removed()))
     mutated[rng.randrange(len(mutated))] = rng.randrange(256)
-    bench.hear(frames, [b"", bytes(8), bytes(mutated)], [TOPIC, *frames], frames * 2)
+    bench.hear(parts, [b"", bytes(8), bytes(mutated)], [TOPIC, *parts], parts * 2)
     assert bench.score() == 0
     assert bench.index.sizes()["blocks"] == 0
 
@@ -199,7 +200,7 @@ def test_messages_wait_for_their_model_and_are_then_applied_in_order() -> None:
 
 
 def test_too_many_waiting_messages_push_the_oldest_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "MAX_HELD_MESSAGES", 2)
+    monkeypatch.setattr(intake, "MAX_UNNAMED_MESSAGES", 2)
     bench = Bench()
     for number in range(3):
         bench.hear(make.frames(number, make.stored(NAMES[:1]), topic=b""))
@@ -209,7 +210,7 @@ def test_too_many_waiting_messages_push_the_oldest_out(monkeypatch: pytest.Monke
 
 
 def test_too_many_waiting_bytes_push_the_oldest_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "MAX_HELD_BYTES", len(make.payload(make.stored())) + 1)
+    monkeypatch.setattr(intake, "MAX_UNNAMED_BYTES", len(make.payload(make.stored())) + 1)
     bench = Bench()
     for number in range(3):
         bench.hear(make.frames(number, make.stored(), topic=b""))
@@ -227,9 +228,9 @@ def test_messages_without_a_model_are_void_once_the_stream_names_one() -> None:
 
 def test_models_of_one_stream_are_bounded() -> None:
     bench = Bench()
-    for number in range(feeds.MAX_MODELS + 3):
+    for number in range(intake.MAX_MODELS + 3):
         bench.hear(make.frames(number, topic=f"kv@a@m{number}".encode()))
-    assert len(bench.feed.models) == feeds.MAX_MODELS
+    assert len(bench.feed.models) == intake.MAX_MODELS
     assert bench.feed.rejected == {Reason.TOO_MANY_MODELS: 3}
 
 
@@ -255,7 +256,7 @@ def test_on_a_shared_stream_the_message_names_the_rank() -> None:
 
 def test_ranks_of_a_shared_stream_are_bounded() -> None:
     bench = Bench(shared=True)
-    bench.hear(make.frames(0, make.stored(), rank=feeds.MAX_RANKS))
+    bench.hear(make.frames(0, make.stored(), rank=intake.MAX_RANKS))
     assert bench.feed.rejected == {Reason.BAD_BATCH: 1}
     assert len(bench.index.bits) == 0
 

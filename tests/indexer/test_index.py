@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from indexer.block import Holder, Match
-from indexer.index import MAX_TIERS, BlockIndex
+from indexer.events import Reason
+from indexer.index import BlockIndex
+from indexer.shelves import MAX_TIERS
 from tests.indexer import make
 from tests.indexer.make import E1, E2, E3
 
@@ -66,10 +68,10 @@ def test_announced_tiers_come_after_the_configured_ones_and_are_bounded() -> Non
         index.store(E1, tier, [1], [A])
     assert index.match([A])[E1].tiers == {"disk": 1}
     for number in range(MAX_TIERS - 4):
-        assert index.admits(f"tier-{number}")
+        assert index.shelves.admits(f"tier-{number}")
         index.store(E1, f"tier-{number}", [1], [A])
-    assert not index.admits("one more")
-    assert index.admits("storage")
+    assert not index.shelves.admits("one more")
+    assert index.shelves.admits("storage")
 
 
 def test_one_removal_takes_one_copy() -> None:
@@ -220,7 +222,7 @@ def test_a_split_block_is_stored_and_removed_whole() -> None:
     assert index.resolve(E1, 1) == B
     assert index.resolve(E1, 2) == D
     assert index.match([A, B, C, D])[E1].blocks == 4
-    assert index.remove(E1, "gpu", [2]) == [C, D]
+    assert index.remove(E1, "gpu", [2]) == [D]
     assert index.match([A, B, C, D])[E1].blocks == 2
 
 
@@ -239,9 +241,9 @@ def test_engines_with_different_block_sizes_share_blocks_and_forget_them_apart()
 def test_a_location_is_taken_in_for_a_block_that_is_there() -> None:
     index = BlockIndex(16)
     index.store(E1, "gpu", [1], [A])
-    assert index.locate(E1, "cpu", 1)
-    assert not index.locate(E2, "cpu", 1)
-    assert not index.locate(E1, "cpu", 9)
+    assert index.locate(E1, "cpu", 1) is None
+    assert index.locate(E2, "cpu", 1) is Reason.UNKNOWN_LOCATION
+    assert index.locate(E1, "cpu", 9) is Reason.UNKNOWN_LOCATION
     index.remove(E1, "gpu", [1])
     assert index.match([A])[E1].tiers == {"cpu": 1}
 
@@ -274,7 +276,8 @@ def test_many_generations_of_names_for_shared_content_do_not_pile_up() -> None:
         index.clear(E1)
         make.swept(index)
         assert index.sizes() == {
-            "blocks": 20, "names": 20, "own_names": 0, "aliases": 0, "repeats": 0
+            "blocks": 20, "names": 20, "own_names": 0, "aliases": 0, "repeats": 0,
+            "claims": 0, "pieces": 0,
         }  # fmt: skip
 
 

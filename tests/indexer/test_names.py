@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indexer.names import Names, Overlay, chains_of, last_of
+from indexer.names import Names, Overlay
 
 A, B = 101, 102
 ONE, TWO = 0b01, 0b10
@@ -58,16 +58,3 @@ def test_who_learns_the_shared_name_is_a_caller_again() -> None:
     names.assign(own, TWO, 2, A, present=ONE)
     names.assign(own, TWO, 1, A, present=ONE | TWO)
     assert names.callers(A, ONE | TWO) == ONE | TWO
-
-
-def test_a_split_block_is_told_by_its_last_part() -> None:
-    assert chains_of((A, B)) == (A, B)
-    assert chains_of(A) == (A,)
-    assert last_of((A, B)) == B
-    names = Names()
-    names.assign({}, ONE, 1, (A, B), present=0)
-    own: Overlay = {}
-    names.assign(own, TWO, 2, (A, B), present=ONE)
-    assert names.aliased == {A: TWO, B: TWO}
-    names.release(own, TWO, 2, (A, B), present=ONE)
-    assert names.aliased == {}

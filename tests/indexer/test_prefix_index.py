@@ -193,7 +193,9 @@ def test_a_lost_endpoint_is_credited_again_when_proven_the_same() -> None:
     index.same_process(E2.address)
     assert _blocks(index) == {}
     index.same_process(E1.address)
-    assert (_blocks(index), index.trust(E1)) == ({E1: 4}, Trust.EXACT)
+    assert (_blocks(index), index.trust(E1)) == ({E1: 4}, Trust.PARTIAL)
+    feed.receive(make.frames(1), 1.0)
+    assert index.trust(E1) is Trust.EXACT
 
 
 def test_an_endpoint_dropped_while_its_stream_is_lost_starts_clean() -> None:
@@ -219,9 +221,9 @@ def test_trust_is_that_of_the_worst_stream() -> None:
 def test_the_state_of_a_holder_says_why_it_does_not_match() -> None:
     index = PrefixIndex(16)
     feed = _open(index)
-    feed.receive(make.frames(0, make.stored([1], list(range(8)), block_size=8)), 1.0)
+    feed.receive(make.frames(0, make.stored([1], list(range(24)), block_size=24)), 1.0)
     state = index.state(E1)
-    assert (state.block_size, state.blocks, state.refused) == (8, {}, None)
+    assert (state.block_size, state.blocks, state.refused) == (24, {}, None)
     assert state.rejected == {Reason.BLOCK_SIZE_MISMATCH: 1}
     assert state.models == {"tiny"}
     feed.receive(make.frames(1, make.stored(kv_cache_spec_kind="mamba")), 1.0)
@@ -234,7 +236,7 @@ def test_rejections_are_counted_beyond_the_end_of_their_stream() -> None:
     index = PrefixIndex(16)
     feed = _open(index)
     feed.receive([b"junk"], 1.0)
-    feed.receive(make.frames(0, make.stored([1], list(range(8)), block_size=8)), 1.0)
+    feed.receive(make.frames(0, make.stored([1], list(range(24)), block_size=24)), 1.0)
     expected = {Reason.BAD_FRAMES: 1, Reason.BLOCK_SIZE_MISMATCH: 1}
     assert index.stats().rejected == expected
     index.close(feed)

@@ -14,14 +14,16 @@ import pytest
 import uvloop
 import zmq
 
-from indexer import subscriber
+from indexer import turns
 from indexer.block import Holder, Trust
+from indexer.central import Central, Key
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
 from indexer.prefix_index import PrefixIndex
 from indexer.subscriber import Subscriptions
 from tests.indexer import make
 from tests.indexer.make import BASE, E1, E2, NAMES
+from tests.support.ports import free_port
 
 PATIENCE_S = 10.0
 
@@ -133,14 +135,14 @@ async def test_a_topic_filter_is_a_prefix_and_none_means_all(
             Source(E2, engine.endpoint, base_model="tiny"),
         ]
         bench.subscriptions.sync(sources)
-        assert {await engine.heard(), await engine.heard()} == {b"kv@", b""}
+        assert {await engine.heard(), await engine.heard()} == {b""}
         engine.send(make.stored(), topic=b"other")
         await until(lambda: bench.score(E2) == 4)
-        engine.send(topic=b"kv@a@tiny")
-        await until(lambda: len(bench.index.feeds()) == 2 and all(
-            feed.stats.messages for feed in bench.index.feeds()
-        ))  # fmt: skip
+        engine.send(make.stored([21], make.prompt(1, 640)), topic=b"kv@a@tiny")
+        await until(lambda: all(feed.stats.messages == 2 for feed in bench.index.feeds()))
         assert bench.score(E1) == 0
+        assert bench.index.trust(E1) is Trust.PARTIAL
+        assert bench.index.stats().rejected == {"filtered": 1}
 
 
 async def test_the_same_sources_are_left_alone(context: Context, bench: Bench) -> None:
@@ -243,8 +245,8 @@ async def test_a_flood_leaves_the_loop_room_and_other_sources_their_turn(
 async def test_a_turn_ends_when_its_time_is_up(
     context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriber, "BURST_MESSAGES", 1_000_000)
-    monkeypatch.setattr(subscriber, "TURN_S", 0.0001)
+    monkeypatch.setattr(turns, "BURST_MESSAGES", 1_000_000)
+    monkeypatch.setattr(turns, "TURN_S", 0.0001)
     with Publisher(context) as engine:
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
         await engine.heard()
@@ -429,7 +431,7 @@ async def test_a_closed_socket_is_not_watched(context: Context, bench: Bench) ->
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
         await engine.heard()
         (stream,) = bench.subscriptions._streams.values()
-        descriptors = (stream.socket.FD, stream.monitor.FD)
+        descriptors = [socket.FD for socket in stream.sockets]
         bench.subscriptions.sync([])
         loop = asyncio.get_running_loop()
         assert not any(loop.remove_reader(descriptor) for descriptor in descriptors)
@@ -444,6 +446,74 @@ async def test_closing_ends_everything_and_may_be_repeated(context: Context) -> 
         bench.subscriptions.close()
         assert (len(bench.subscriptions), bench.index.feeds()) == (0, ())
         await engine.heard(0)
+
+
+def _locate(key: Key) -> Source | None:
+    return Source(Holder(key.address, key.rank), "central") if key.address != "gone" else None
+
+
+@pytest.fixture
+async def central(context: Context, bench: Bench) -> str:
+    """The address of a socket that engines connect to."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    bench.subscriptions.bind(endpoint, Central(bench.index, _locate, "kv@"))
+    bench.subscriptions.sync([])
+    return endpoint
+
+
+async def test_engines_that_connect_are_told_apart_and_their_ends_noticed(
+    context: Context, bench: Bench, central: str
+) -> None:
+    sent = dict.fromkeys((E1, E2), 0)
+
+    async def announce(socket: zmq.Socket[bytes], holder: Holder, *events: object) -> None:
+        """Send until heard: what is sent before the subscription came is lost."""
+        topic = f"kv@{holder.address}@tiny".encode()
+        heard = _messages(bench, holder)
+        while _messages(bench, holder) == heard:
+            socket.send_multipart(make.frames(sent[holder], *events, topic=topic))
+            await asyncio.sleep(0.01)
+        sent[holder] += 1
+
+    with context.socket(zmq.PUB) as first, context.socket(zmq.PUB) as second:
+        for socket in (first, second):
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(central)
+        await announce(first, E1, make.stored())
+        await announce(second, E2, make.stored(NAMES[:2]))
+        await until(lambda: (bench.score(E1), bench.score(E2)) == (4, 2))
+        second.close()
+        await until(lambda: bench.index.trust(E2) is Trust.STALE)
+        assert (bench.score(E1), bench.score(E2)) == (4, 0)
+        assert bench.index.trust(E1) is Trust.EXACT
+
+
+async def test_an_address_that_is_taken_cannot_be_bound(
+    context: Context, bench: Bench, central: str
+) -> None:
+    other = Bench(context)
+    with pytest.raises(zmq.ZMQError):
+        other.subscriptions.bind(central, Central(other.index, _locate, "kv@"))
+
+
+async def test_an_error_of_ours_on_the_common_socket_costs_one_message(
+    context: Context, bench: Bench, central: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with context.socket(zmq.PUB) as engine, monkeypatch.context() as patched:
+        engine.setsockopt(zmq.LINGER, 0)
+        engine.connect(central)
+        patched.setattr(Central, "receive", lambda *_: 1 / 0)
+        while not bench.subscriptions.stats.failed:
+            engine.send_multipart(make.frames(0, make.stored()))
+            await asyncio.sleep(0.01)
+        patched.undo()
+        engine.send_multipart(make.frames(0, make.stored()))
+        await until(lambda: bench.score() == 4)
+
+
+def _messages(bench: Bench, holder: Holder) -> int:
+    feeds = bench.index.feeds()
+    return sum(feed.stats.messages for feed in feeds if feed.source.holder == holder)
 
 
 def _has_received(bench: Bench, messages: int) -> bool:

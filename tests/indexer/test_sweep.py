@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from indexer.holders import HolderBits
-from indexer.holding import Holding, Table
+from indexer.holding import Holding
 from indexer.names import Names
+from indexer.shelves import Table
 from indexer.sweep import sweep_steps
 from tests.indexer.make import E1, E2
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.holders import single_bits
-from indexer.walk import Ends, Tally, walk_on, walk_one_tier, walk_tiers
+from indexer.walk import Ends, Tally, spread, walk_on, walk_one_tier, walk_tiers
 
 HASHES = list(range(8))
 WALKERS = 0b1111
@@ -84,3 +84,9 @@ def test_a_tally_counts_the_blocks_of_each_run() -> None:
         tally.turn(mask, at)
     tally.turn(0, 4)
     assert tally.counts == {0b01: 3, 0b10: 3}
+
+
+def test_a_larger_block_stands_at_all_its_parts_and_only_if_it_is_whole() -> None:
+    assert spread(HASHES[:7], 3, {2: 0b1, 5: 0b10}.get) == [1, 1, 1, 2, 2, 2, 0]
+    assert spread(HASHES[:3], 1, {1: 0b1}.get) == [0, 1, 0]
+    assert spread([], 2, {1: 0b1}.get) == []

@@ -220,6 +220,85 @@ def test_metadata_in_the_place_of_the_adapters_name_carries_the_salt() -> None:
     assert (event.lora, event.salt) == (None, "s")
 
 
+def test_metadata_of_a_map_carries_the_salt() -> None:
+    event = _stored(make.stored(metadata={"cache_salt": "s", "component_types": ["full"]}))
+    assert (event.lora, event.salt) == (None, "s")
+    signed = make.stored([-5], make.prompt(1), metadata={"cache_salt": "s"})
+    assert _stored(signed).salt == "s"
+    assert _stored(make.stored(metadata={}, cache_salt="t")).salt == "t"
+    assert _reason(make.stored(metadata={"cache_salt": 5})) is Reason.BAD_EVENT
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"medium": "CPU_PINNED"}, {"medium": "DISK"}, {"medium": "EXTERNAL"}],
+    ids=["cpu", "disk", "external"],
+)
+def test_sglang_tiers_are_told_in_arrays_and_maps(fields: dict[str, Any]) -> None:
+    tier = {"CPU_PINNED": "cpu"}.get(fields["medium"], fields["medium"].lower())
+    page = ["BlockStored", [-7], -6, make.prompt(1), 16, None, fields["medium"], None, None]
+    expected = make.store_event([2**64 - 7], make.prompt(1), 2**64 - 6, tier=tier)
+    assert _stored(page) == expected
+    assert _stored(make.stored([-7], make.prompt(1), parent=-6, **fields)) == expected
+    assert _one(["BlockRemoved", [-7, -8], fields["medium"]]) == BlockRemoved(
+        [2**64 - 7, 2**64 - 8], tier
+    )
+
+
+def test_pairs_of_tokens_are_refused_by_name_and_cost_only_their_event() -> None:
+    pairs = [[n, n + 1] for n in range(64)]
+    for event in (
+        make.stored() | {"token_ids": pairs},
+        ["BlockStored", list(make.NAMES), None, pairs, 16, None, "GPU"],
+    ):
+        batch = decode(make.payload(event, make.removed()))
+        assert batch.rejected == [Reason.BIGRAM_TOKENS]
+        assert batch.events == [BlockRemoved(list(make.NAMES))]
+
+
+def test_a_chunk_of_an_offload_layer_is_one_large_block() -> None:
+    chunk = make.stored([9], list(range(256)), block_size=256, medium="cpu", parent=None)
+    expected = make.store_event([9], list(range(256)), block_size=256, tier="cpu")
+    assert _stored(chunk) == expected
+
+
+@pytest.mark.parametrize("names", [[], [7], [7, 8, 9]])
+def test_a_group_that_keeps_some_blocks_lists_names_without_their_tokens(names: list[int]) -> None:
+    fields = {"group_idx": 1, "kv_cache_spec_kind": "sliding_window"}
+    event = _stored(
+        make.stored(names, make.prompt(4), kv_cache_spec_sliding_window=32, **fields)  # type: ignore[arg-type]
+    )
+    assert (event.names, event.tokens, event.block_size) == (names, b"", 16)
+    assert (event.group, event.group_kind, event.window) == (1, "sliding_window", 32)
+    array = ["BlockStored", names, None, make.prompt(4), 16, None, "GPU", None, None, 1]
+    assert _stored([*array, "sliding_window", 32]) == event
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"group_idx": 0, "kv_cache_spec_kind": "full_attention"},
+        {"kv_cache_spec_kind": "sliding_window"},
+        {"group_idx": 1, "kv_cache_spec_kind": "mamba", "block_size": 0},
+        {"group_idx": 1, "kv_cache_spec_kind": "mamba", "block_size": 64},
+    ],
+    ids=["full attention", "no group", "no size", "more names than tokens"],
+)
+def test_counts_must_agree_where_no_group_explains_the_difference(fields: dict[str, Any]) -> None:
+    assert _reason(make.stored([7, 8], make.prompt(4), **fields)) is Reason.COUNT_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("locality", "remote"), [("REMOTE", True), ("LOCAL", False), (None, False)]
+)
+def test_remote_blocks_are_told_apart(locality: str | None, remote: bool) -> None:
+    assert _stored(make.stored(locality=locality)).remote is remote
+    expected = BlockRemoved(list(make.NAMES), remote=remote)
+    assert _one(make.removed(locality=locality)) == expected
+    signed = make.removed([-1], locality=locality)
+    assert _one(signed) == BlockRemoved([2**64 - 1], remote=remote)
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -291,7 +370,7 @@ VALUES = st.recursive(
 )
 HOSTILE = st.fixed_dictionaries(
     {"type": st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared"])},
-    optional=dict.fromkeys((*FIELDS["BlockStored"], "cache_salt"), VALUES),
+    optional=dict.fromkeys((*FIELDS["BlockStored"], "cache_salt", "locality", "metadata"), VALUES),
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from indexer import snapshot
 from indexer.block import Trust
 from indexer.hashing import pack
 from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
@@ -239,6 +240,8 @@ async def test_a_lost_stream_credits_nothing_until_a_scrape_proves_the_process()
     fixture.pool.scraped(A, EngineMetrics(process_start=5.0, scraped_at=2.0))
     fixture.prefix.tick(fixture.pool.snapshot())
     assert await fixture.reach(A) == 1
+    assert fixture.feeds[A].trust is Trust.PARTIAL
+    fixture.announce(A)
     assert fixture.feeds[A].trust is Trust.EXACT
 
 
@@ -262,6 +265,35 @@ def test_other_endpoints_are_followed_on_the_configured_port_plus_rank() -> None
         ("tcp://[::1]:5557", "kv@", 0)
     ]
     assert sources_of(make.endpoint(A), discoverPods=False) == []
+
+
+def restored(fixture: Fixture, process_start: float | None) -> None:
+    """What a former router knew of A, which holds the first block."""
+    other = Fixture()
+    other.announce(A, stored([1], range(16)))
+    taken = snapshot.take(other.prefix.index, lambda _: process_start)
+    kept = snapshot.decode(snapshot.encode(taken, 1.0), 16, 1.0)
+    index = fixture.prefix.index
+    assert snapshot.restore(index, kept, snapshot.matching(kept, index.feeds())) == 1
+
+
+@pytest.mark.parametrize(
+    ("process_start", "credited", "trust"),
+    [(5.0, 1, Trust.PARTIAL), (6.0, 0, Trust.PARTIAL), (None, 0, Trust.STALE)],
+    ids=["same process", "another process", "not known"],
+)
+async def test_what_a_former_router_knew_is_credited_once_a_scrape_shows_the_same_start(
+    process_start: float | None, credited: int, trust: Trust
+) -> None:
+    fixture = Fixture()
+    restored(fixture, process_start)
+    fixture.prefix.tick(fixture.pool.snapshot())
+    assert await fixture.reach(A) == 0
+    for scraped_at in (1.0, 2.0):
+        fixture.pool.scraped(A, EngineMetrics(process_start=5.0, scraped_at=scraped_at))
+        fixture.prefix.tick(fixture.pool.snapshot())
+    assert await fixture.reach(A) == credited
+    assert fixture.feeds[A].trust is trust
 
 
 async def test_the_same_text_around_another_image_matches_only_before_it() -> None:

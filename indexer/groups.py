@@ -1,0 +1,187 @@
+"""KV cache groups: what a hybrid model's engine must have, beside a prefix's blocks, to reuse it.
+
+Such an engine keeps a block for each group of layers. A prefix of k blocks is reusable only if
+every group has what its kind of attention needs: full attention all blocks, a sliding window those
+in which the window before k lies, a state-space model (mamba) the state at k, its last block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from indexer.events import BlockStored, Reason
+from indexer.walk import Ends
+
+MAX_GROUPS = 32
+"""Groups of one engine; hybrid models have two to about a dozen."""
+
+FULL_ATTENTION = "full_attention"
+FULL_KINDS = frozenset({FULL_ATTENTION, "mla_attention", "sink_full_attention"})
+"""Kinds that need all blocks of a prefix."""
+
+_WINDOW_KINDS = frozenset({"sliding_window", "sliding_window_mla"})
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a group needs so that a prefix can be reused.
+
+    Attributes:
+        group: Its number.
+        unit: Blocks of the index per block of the group: a prefix ends at a multiple.
+        window: How many of its last blocks must be there; None: all. The group whose blocks make
+            up the prefix needs none beyond them.
+    """
+
+    group: int
+    unit: int
+    window: int | None
+
+
+Present = Callable[[Need, int], int]
+"""Need, number of a block of the group → mask of who has it."""
+
+
+def cut(ends: Ends, needing: Mapping[Need, int], present: Present) -> Ends:
+    """Shorten each holder's prefix until every group of the holder has what it needs.
+
+    `needing` is the mask of holders with that need.
+    """
+    results: Ends = {}
+    work = dict(ends)
+    while work:
+        blocks = max(work)
+        walkers = work.pop(blocks)
+        for need, holders in needing.items():
+            for at, falling in _falls(need, blocks, walkers & holders, present):
+                work[at] = work.get(at, 0) | falling
+                walkers ^= falling
+        if walkers:
+            results[blocks] = walkers
+    return results
+
+
+def _falls(need: Need, blocks: int, walkers: int, present: Present) -> list[tuple[int, int]]:
+    """Which of the walkers cannot end at `blocks`, and the next end that may do for them."""
+    whole = blocks // need.unit
+    if blocks % need.unit:
+        return [(whole * need.unit, walkers)] if walkers else []
+    falls = []
+    first = 0 if need.window is None else max(0, whole - need.window)
+    # A gap in a window rules out all ends up to a window behind it, so the last gap tells most;
+    # where all blocks are needed, it is the first.
+    numbers = range(whole) if need.window is None else range(whole - 1, first - 1, -1)
+    for number in numbers:
+        if not walkers:
+            break
+        missing = walkers & ~present(need, number)
+        if missing:
+            falls.append((number * need.unit, missing))
+            walkers ^= missing
+    return falls
+
+
+class Groups:
+    """The groups of one engine, as far as its stores told.
+
+    Attributes:
+        needs: What they need; empty where the blocks of a prefix are all there is to it.
+        refused: Why no prefix of the engine can be judged; None if it can be.
+    """
+
+    def __init__(self, block_size: int) -> None:
+        self.needs: tuple[Need, ...] = ()
+        self.refused: Reason | None = None
+        self._block_size = block_size
+        self._primary: int | None = None
+        self._known: dict[int, Need] = {}
+        self._sizes: set[int] = set()
+
+    @property
+    def complete(self) -> bool:
+        """Groups are numbered from 0, so a hole is a group that was not heard of yet."""
+        return not self._known or max(self._known) < len(self._known)
+
+    @property
+    def headless(self) -> bool:
+        """Whether no group needs all blocks of a prefix."""
+        return bool(self._known) and self._primary is None
+
+    @property
+    def several(self) -> bool:
+        return len(self._known) > 1
+
+    def outline(self, block_size: int) -> BlockStored | None:
+        """A store without blocks that teaches the same; None if it takes more than one."""
+        if self.several or self.headless or self.needs:
+            return None
+        kind = None if self._primary is None else FULL_ATTENTION
+        return BlockStored([], None, b"", block_size, group=self._primary, group_kind=kind)
+
+    def knows(self, group: int) -> bool:
+        return group in self._known
+
+    def further(self, group: int | None) -> int | None:
+        """The group's number, None where its blocks are what a prefix is made of."""
+        return None if group == self._primary else group
+
+    def further_of(self, group: int | None) -> Sequence[int | None]:
+        """As `further`, for a removal: of one group or, if it names none, of all."""
+        if group is not None or not self._known:
+            return (self.further(group),)
+        return tuple(self.further(known) for known in self._known)
+
+    def need(self, group: int | None) -> Need | None:
+        return None if group is None else self._known.get(group)
+
+    def learn(self, event: BlockStored) -> bool:
+        """Take a store's group in; True if it is a new one."""
+        group = event.group
+        if group in self._known or self.refused is not None:
+            return False
+        if group is None:
+            if event.group_kind not in (*FULL_KINDS, None):
+                self.refused = Reason.UNSUPPORTED_GROUP
+            return self.refused is not None
+        if not event.block_size:  # tells a location, and neither size nor kind
+            return False
+        self.refused = self._fault(group, event)
+        if self.refused is None:
+            self._admit(group, event)
+        return True
+
+    def _fault(self, group: int, event: BlockStored) -> Reason | None:
+        """Why the engine cannot be judged with this group."""
+        kind = event.group_kind
+        if group >= MAX_GROUPS or len(self._known) >= MAX_GROUPS:
+            return Reason.SEVERAL_GROUPS
+        if kind is None:
+            return Reason.SEVERAL_GROUPS if self._known or not event.tokens else None
+        if kind not in FULL_KINDS and kind != "mamba" and not _window(event):
+            return Reason.UNSUPPORTED_GROUP
+        hybrid = self._known or kind not in FULL_KINDS
+        if hybrid and any(size % self._block_size for size in {event.block_size, *self._sizes}):
+            return Reason.BLOCK_SIZE_MISMATCH
+        return None
+
+    def _admit(self, group: int, event: BlockStored) -> None:
+        unit = event.block_size // self._block_size
+        if self._primary is None and event.group_kind in (*FULL_KINDS, None):
+            self._primary = group
+            need = Need(group, unit, 0)
+        elif event.group_kind in FULL_KINDS:
+            need = Need(group, unit, None)
+        elif event.group_kind == "mamba":
+            need = Need(group, unit, 1)
+        else:
+            need = Need(group, unit, -(-(_window(event) - 1) // event.block_size))
+        self._known[group] = need
+        self._sizes.add(event.block_size)
+        if self.several or self.headless:
+            self.needs = tuple(n for n in self._known.values() if n.window != 0 or n.unit != 1)
+
+
+def _window(event: BlockStored) -> int:
+    """Tokens of a sliding window; 0 where the group has none that is known."""
+    return (event.window or 0) if event.group_kind in _WINDOW_KINDS else 0

@@ -1,0 +1,88 @@
+"""Event streams for people and for gauges: how far each is, what it lost, and what it is worth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from indexer.block import Trust
+from indexer.feed import Feed
+from router.producers.prefix import PrecisePrefix
+from router.telemetry.metrics import Sample, Values
+
+_LABELS = ("producer", "model_server_endpoint", "rank")
+
+_COUNTERS = {
+    "messages": "Messages received.",
+    "duplicates": "Messages received again and dropped.",
+    "gaps": "Times the sequence jumped ahead.",
+    "missed": "Messages that were jumped over; replays may have brought them.",
+    "restarts": "Times an engine began anew and everything was dropped.",
+    "losses": "Times the connection was lost.",
+    "replays": "Replays that came to their end.",
+    "replays_failed": "Replays that did not.",
+    "replayed": "Messages that came by replays.",
+    "truncated": "Replays whose beginning the engine no longer had.",
+}
+"""Fields of `FeedStats` that only grow while a stream is open."""
+
+
+def describe(feed: Feed) -> Mapping[str, Any]:
+    """All that is known of one stream."""
+    return {
+        "holder": feed.source.holder,
+        "endpoint": feed.source.endpoint,
+        "replay": feed.source.replay,
+        "base_model": feed.base_model,
+        "models": sorted(feed.models),
+        "trust": feed.trust,
+        "waiting": len(feed.waiting),
+        "replay_wanted_from": feed.wants,
+        "restored": feed.restored is not None,
+        "stats": feed.stats,
+        "rejected": dict(feed.rejected),
+    }
+
+
+def describe_central(prefix: PrecisePrefix) -> Mapping[str, Any] | None:
+    """What came over the address that engines connect to; None where there is none."""
+    if prefix.central is None:
+        return None
+    return {
+        "endpoint": prefix.zmq_endpoint,
+        "rejected": dict(prefix.central.rejected),
+        "unknown_addresses": dict(prefix.central.unknown),
+    }
+
+
+def degraded(prefix: PrecisePrefix) -> Iterator[str]:
+    """What works less well than it should, in a few words each."""
+    for feed in prefix.index.feeds():
+        if feed.trust is Trust.STALE:
+            yield f"endpoint {feed.source.holder.address}: its event stream is lost"
+    if prefix.central is not None and prefix.central.unknown:
+        yield f"kv events: addresses of no endpoint: {', '.join(prefix.central.unknown)}"
+
+
+def samples(prefix: PrecisePrefix) -> Iterator[Sample]:
+    """Of open streams; those of one endpoint and rank are added up."""
+    counts: dict[str, Counter[tuple[str, ...]]] = {field: Counter() for field in _COUNTERS}
+    last: dict[tuple[str, ...], float] = {}
+    lag: dict[tuple[str, ...], float] = {}
+    trusted: Counter[Trust] = Counter()
+    for feed in prefix.index.feeds():
+        labels = (prefix.name, feed.source.holder.address, str(feed.source.holder.rank))
+        trusted[feed.trust] += 1
+        for field, counter in counts.items():
+            counter[labels] += getattr(feed.stats, field)
+        if feed.stats.last_seq is not None:
+            last[labels] = float(feed.stats.last_seq)
+        if feed.stats.lag_s is not None:
+            lag[labels] = feed.stats.lag_s
+    for field, text in _COUNTERS.items():
+        yield Sample(f"warmroute_kv_stream_{field}", text, counts[field], _LABELS, True)
+    yield Sample("warmroute_kv_stream_last_seq", "Number of the latest message.", last, _LABELS)
+    yield Sample("warmroute_kv_stream_lag_seconds", "From sent to received.", lag, _LABELS)
+    by_trust: Values = {(prefix.name, str(trust)): float(trusted[trust]) for trust in Trust}
+    yield Sample("warmroute_kv_streams", "Open, by trust.", by_trust, ("producer", "trust"))
