@@ -32,7 +32,11 @@ class Publisher:
         # XPUB, since it tells of subscribers: what is sent before one is there is lost.
         socket = self._context.socket(zmq.XPUB)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.bind(self._address)
+        try:
+            socket.bind(self._address)
+        except zmq.ZMQError:
+            socket.close()
+            raise
         return socket
 
     async def subscribed(self) -> None:
@@ -45,8 +49,17 @@ class Publisher:
     async def restart(self) -> None:
         """As a killed engine that comes back on the same port."""
         self.close()
-        self._socket = self._bind()
+        self._socket = await until(self._bind_again)
         await self.subscribed()
+
+    def _bind_again(self) -> zmq.asyncio.Socket | None:
+        """A closed socket may take a moment to give its port back."""
+        try:
+            return self._bind()
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EADDRINUSE:
+                raise
+            return None
 
     def close(self) -> None:
         self._socket.close()
