@@ -32,7 +32,11 @@ class Publisher:
         # XPUB, since it tells of subscribers: what is sent before one is there is lost.
         socket = self._context.socket(zmq.XPUB)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.bind(self._address)
+        try:
+            socket.bind(self._address)
+        except zmq.ZMQError:
+            socket.close()
+            raise
         return socket
 
     async def subscribed(self) -> None:
@@ -45,8 +49,15 @@ class Publisher:
     async def restart(self) -> None:
         """As a killed engine that comes back on the same port."""
         self.close()
-        self._socket = self._bind()
+        # A closed socket gives its port back a moment later.
+        self._socket = await until(self._bound)
         await self.subscribed()
+
+    def _bound(self) -> zmq.asyncio.Socket | None:
+        try:
+            return self._bind()
+        except zmq.ZMQError:
+            return None
 
     def close(self) -> None:
         self._socket.close()
@@ -62,7 +73,7 @@ def publishers(count: int) -> Iterator[list[Publisher]]:
     finally:
         for publisher in made:
             publisher.close()
-        context.term()
+        context.destroy(linger=0)
 
 
 class Player:
