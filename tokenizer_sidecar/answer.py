@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +17,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     Outcome,
     TokenizeReply,
 )
+from tokenizer_sidecar.post_processing import pack
 from tokenizer_sidecar.render import Renderer
 
 _MAX_MESSAGE_CHARS = 500
@@ -47,14 +45,6 @@ def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply
     # Text from a template may hold half a surrogate pair, which protobuf rejects.
     readable = message[:_MAX_MESSAGE_CHARS].encode(errors="replace").decode()
     return TokenizeReply(id=id_, outcome=outcome, message=readable)
-
-
-def pack(ids: Sequence[int]) -> bytes:
-    """Little-endian unsigned 32-bit numbers."""
-    packed = array("I", ids)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
 
 
 def _ids(renderer: Renderer, kind: Kind.ValueType, body: dict[str, Any]) -> list[int]:
