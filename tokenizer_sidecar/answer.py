@@ -17,7 +17,6 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     Outcome,
     TokenizeReply,
 )
-from tokenizer_sidecar.post_processing import pack
 from tokenizer_sidecar.render import Renderer
 
 _MAX_MESSAGE_CHARS = 500
@@ -37,7 +36,7 @@ def answer(renderer: Renderer, id_: int, kind: Kind.ValueType, body: bytes) -> T
     # Its own class for what is wrong with the JSON; RecursionError for nesting without end.
     except (msgspec.MsgspecError, RecursionError) as error:
         return refusal(id_, REFUSED, f"the body is not a JSON object: {error}")
-    return TokenizeReply(id=id_, outcome=OK, token_ids=pack(ids))
+    return TokenizeReply(id=id_, outcome=OK, token_ids=ids)
 
 
 def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply:
@@ -47,9 +46,9 @@ def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply
     return TokenizeReply(id=id_, outcome=outcome, message=readable)
 
 
-def _ids(renderer: Renderer, kind: Kind.ValueType, body: dict[str, Any]) -> list[int]:
+def _ids(renderer: Renderer, kind: Kind.ValueType, body: dict[str, Any]) -> bytes:
     if kind == CHAT:
-        return renderer.chat(body)
+        return renderer.packed_chat(body)
     if kind == COMPLETION:
-        return renderer.first_completion(body)
+        return renderer.packed_completion(body)
     raise RenderError(f"unknown kind {kind}")

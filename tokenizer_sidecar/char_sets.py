@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 from tokenizers import NormalizedString, Regex
@@ -35,19 +37,27 @@ def rust_class(members: CharSet) -> str:
 
 
 class Classes:
-    """Asks the library which characters a class holds, so that its Unicode version counts."""
+    """Asks the library which characters a class holds, so that its Unicode version counts.
+
+    Answers are kept for as long as the process runs: tokenizers use the same few classes.
+    """
+
+    _known: ClassVar[dict[str, npt.NDArray[np.uint8]]] = {}
 
     def __init__(self) -> None:
-        self._every = NormalizedString("".join(map(chr, np.flatnonzero(everything()).tolist())))
-        self._known: dict[str, CharSet] = {}
+        self._every: NormalizedString | None = None
 
     def of(self, source: str) -> CharSet:
         """Members of an expression that matches one character. Raises Unproven."""
-        if source not in self._known:
-            self._known[source] = self._ask(source)
-        return self._known[source]
+        known = self._known.get(source)
+        if known is None:
+            known = self._known[source] = np.packbits(self._ask(source))
+        return np.unpackbits(known).view(np.bool_)
 
     def _ask(self, source: str) -> CharSet:
+        if self._every is None:
+            characters = np.flatnonzero(everything()).tolist()
+            self._every = NormalizedString("".join(map(chr, characters)))
         try:
             others = self._every.split(Regex(f"(?:{source})+"), "removed")
         except Exception as error:  # the library raises bare Exception for what it cannot read

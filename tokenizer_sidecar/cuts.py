@@ -30,9 +30,9 @@ from tokenizer_sidecar.tokenizer_json import BpeModel
 PIECE_CHARS = 2048
 """A part is at least this long, except before a special token and at the end."""
 
-MIN_PIECE_CHARS = 256
-"""Special tokens closer than this to the start of a part stay in it: short parts cost more to look
-up than they save."""
+_SHORTEST = 1 / 8
+"""Of that length. Special tokens closer to the start of a part stay in it: short parts cost more to
+look up than they save."""
 
 Joined = npt.NDArray[np.bool_]
 """For groups left and right of a place: whether it is no safe one."""
@@ -61,9 +61,18 @@ _GROUP_OF = {character: i for i, group in enumerate(GROUPS) for character in gro
 
 
 class Cutter:
-    """Cuts texts for one tokenizer."""
+    """Cuts texts for one tokenizer.
 
-    def __init__(self, joined: Joined, added: AddedTokens) -> None:
+    Args:
+        joined: Places that are not safe.
+        piece_chars: How long a part is at least.
+    """
+
+    def __init__(
+        self, joined: Joined, added: AddedTokens, *, piece_chars: int = PIECE_CHARS
+    ) -> None:
+        self._piece_chars = piece_chars
+        self._min_chars = int(piece_chars * _SHORTEST)
         safe = _between(~joined)
         self._safe = re.compile(safe) if safe else None
         self._separator = re.compile(any_of(added.separators))
@@ -74,10 +83,10 @@ class Cutter:
         """The text's parts; one if there is no place to cut."""
         found: list[str] = []
         start, safe, length = 0, 0, len(text)
-        while length - start > MIN_PIECE_CHARS:
+        while length - start > self._min_chars:
             # Looked for only when passed, so that a text without such places is read once.
-            if safe < start + PIECE_CHARS:
-                safe = self._next_safe(text, start + PIECE_CHARS)
+            if safe < start + self._piece_chars:
+                safe = self._next_safe(text, start + self._piece_chars)
             end = self._separator_before(text, start, safe)
             found.append(text[start:end])
             start = end
@@ -93,7 +102,7 @@ class Cutter:
         """Where the first separator begins, or the end, which is no place inside of one."""
         if not self._beginning:
             return end
-        at = text.find(self._beginning, start + MIN_PIECE_CHARS, end)
+        at = text.find(self._beginning, start + self._min_chars, end)
         while at >= 0 and not self._separator.match(text, at, end):
             at = text.find(self._beginning, at + 1, end)
         return end if at < 0 else at

@@ -10,6 +10,7 @@ from tokenizers import Encoding, Tokenizer
 
 from tokenizer_sidecar import shortcuts
 from tokenizer_sidecar.cache import CacheStats, PieceCache
+from tokenizer_sidecar.cuts import PIECE_CHARS
 from tokenizer_sidecar.errors import InvalidText, ModelError
 from tokenizer_sidecar.post_processing import WORD_BYTES, Frame, pack, unpack
 from tokenizer_sidecar.shortcuts import Method
@@ -32,6 +33,7 @@ class Encoder:
         tokenizer: What the tokenizers library loaded.
         content: The tokenizer.json it came from; None where it came from elsewhere.
         cache_bytes: Most memory for the ids of texts seen before.
+        piece_chars: How long the pieces are whose ids are kept.
     """
 
     def __init__(
@@ -40,13 +42,16 @@ class Encoder:
         content: bytes | None = None,
         *,
         cache_bytes: int = CACHE_BYTES,
+        piece_chars: int = PIECE_CHARS,
     ) -> None:
         # Reconfiguring a tokenizer that other threads are using fails, so whatever the file asks
         # for is cleared here, once, and cutting is done on the ids.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
-        self._found = shortcuts.find(content or tokenizer.to_str(), tokenizer, self._by_library)
+        self._found = shortcuts.find(
+            content or tokenizer.to_str(), tokenizer, self._by_library, piece_chars
+        )
         self._cache = PieceCache(cache_bytes)
 
     @classmethod
@@ -124,6 +129,17 @@ class Encoder:
         kept = max(0, max_tokens - frame.tokens) * WORD_BYTES
         ids = ids[:kept] if cut == "right" else ids[max(0, len(ids) - kept) :]
         return frame.around(ids)[: max_tokens * WORD_BYTES]
+
+    def encode_with_offsets(
+        self, text: str, *, add_special_tokens: bool
+    ) -> tuple[list[int], list[int]]:
+        """Ids, and where in the text each begins and ends, one pair after the other.
+
+        Always by the library and as a whole. Raises InvalidText.
+        """
+        _require_utf8(text)
+        encoding = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        return encoding.ids, [place for pair in encoding.offsets for place in pair]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of the ids; ids beyond the vocabulary give nothing."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from tokenizer_sidecar.cache import CacheStats
 from tokenizer_sidecar.errors import ModelError
 from tokenizer_sidecar.render import Renderer
 from tokenizer_sidecar.stats import Stats
@@ -64,6 +65,14 @@ class Models:
         """All models by name, as they are now."""
         return self._entries
 
+    def cache_stats(self) -> dict[str, CacheStats]:
+        """Of every model that is ready, how often texts had been seen before."""
+        return {
+            name: entry.renderer.cache_stats()
+            for name, entry in self._entries.items()
+            if entry.renderer is not None
+        }
+
     async def keep_loading(self, executor: Executor) -> None:
         """Load every model; return once all are there."""
         async with asyncio.TaskGroup() as group:
@@ -86,5 +95,5 @@ class Models:
                 await asyncio.sleep(wait_s)
             else:
                 self._entries[name] = Entry(renderer=renderer, message="")
-                log.info("model.loaded", model=name, vocabulary=renderer.encoder.vocab_size)
+                log.info("model.loaded", model=name, encoding=renderer.method)
                 return

@@ -9,9 +9,11 @@ from typing import Any, Self
 import msgspec
 
 from tokenizer_sidecar import fields
+from tokenizer_sidecar.cache import CacheStats
 from tokenizer_sidecar.chat_template import ChatTemplate
-from tokenizer_sidecar.encode import Encoder, Side
+from tokenizer_sidecar.encode import CACHE_BYTES, Encoder, Side
 from tokenizer_sidecar.errors import RenderError, Unsupported
+from tokenizer_sidecar.post_processing import pack, unpack
 
 __all__ = ["ChatTemplate", "RenderError", "Renderer", "Unsupported"]
 
@@ -27,37 +29,64 @@ class Renderer:
         self.template = template
 
     @classmethod
-    def load(cls, directory: Path, *, trust_request_template: bool = False) -> Self:
+    def load(
+        cls,
+        directory: Path,
+        *,
+        trust_request_template: bool = False,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> Self:
         """Read a model directory. Raises ModelError."""
         template = ChatTemplate.load(directory, trust_request_template=trust_request_template)
-        return cls(Encoder.load(directory), template)
+        return cls(Encoder.load(directory, cache_bytes=cache_bytes), template)
+
+    @property
+    def method(self) -> str:
+        """How ids are computed, for people."""
+        return str(self.encoder.method)
+
+    def cache_stats(self) -> CacheStats:
+        """How often texts had been seen before."""
+        return self.encoder.cache_stats()
 
     def completion(self, body: Mapping[str, Any]) -> list[list[int]]:
         """Token ids of each prompt of a /v1/completions body. Raises RenderError, Unsupported."""
         form = _form(body, add_special_tokens=True)
-        return [self._ids(prompt, form) for prompt in _prompts(body)]
+        return [unpack(self._ids(prompt, form)) for prompt in _prompts(body)]
 
     def first_completion(self, body: Mapping[str, Any]) -> list[int]:
         """The first of `completion`, without encoding the others; all of them are checked."""
+        return unpack(self.packed_completion(body))
+
+    def packed_completion(self, body: Mapping[str, Any]) -> bytes:
+        """As `first_completion`, but the ids as little-endian 32-bit numbers."""
         return self._ids(_prompts(body)[0], _form(body, add_special_tokens=True))
 
     def chat(self, body: Mapping[str, Any]) -> list[int]:
         """Token ids of a /v1/chat/completions body. Raises RenderError, Unsupported."""
-        form = _form(body, add_special_tokens=False)
-        return self._ids(self.template.render(body), form)
+        return unpack(self.packed_chat(body))
 
-    def _ids(self, prompt: str | list[int], form: _Form) -> list[int]:
+    def packed_chat(self, body: Mapping[str, Any]) -> bytes:
+        """As `chat`, but the ids as little-endian 32-bit numbers."""
+        form = _form(body, add_special_tokens=False)
+        return self._ids(self.prompt(body), form)
+
+    def prompt(self, body: Mapping[str, Any]) -> str:
+        """The text of a /v1/chat/completions body. Raises RenderError, Unsupported."""
+        return self.template.render(body)
+
+    def _ids(self, prompt: str | list[int], form: _Form) -> bytes:
         if isinstance(prompt, str):
-            return self.encoder.encode(
+            return self.encoder.encode_packed(
                 prompt,
                 add_special_tokens=form.add_special_tokens,
                 max_tokens=form.max_tokens,
                 cut=form.cut,
             )
         if form.max_tokens is None or len(prompt) <= form.max_tokens:
-            return prompt
+            return pack(prompt)
         start = len(prompt) - form.max_tokens if form.cut == "left" else 0
-        return prompt[start : start + form.max_tokens]
+        return pack(prompt[start : start + form.max_tokens])
 
 
 class _Form(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from tokenizer_sidecar import cuts, post_processing, sample
 from tokenizer_sidecar.added_tokens import AddedTokens, Normalize
 from tokenizer_sidecar.byte_bpe import ranks
 from tokenizer_sidecar.char_sets import Classes
-from tokenizer_sidecar.cuts import Cutter
+from tokenizer_sidecar.cuts import PIECE_CHARS, Cutter
 from tokenizer_sidecar.errors import Unproven
 from tokenizer_sidecar.fast import FastEncoder
 from tokenizer_sidecar.post_processing import Frame
@@ -75,7 +75,9 @@ class Shortcuts(msgspec.Struct, frozen=True, eq=False):
     cutter: Cutter | None = None
 
 
-def find(content: bytes | str, tokenizer: Tokenizer, slow: Slow) -> Shortcuts:
+def find(
+    content: bytes | str, tokenizer: Tokenizer, slow: Slow, piece_chars: int = PIECE_CHARS
+) -> Shortcuts:
     """Try to prove each for the tokenizer and the file it came from."""
     frame, fast, cutter = None, None, None
     why_slow, why_whole = "", ""
@@ -90,7 +92,7 @@ def find(content: bytes | str, tokenizer: Tokenizer, slow: Slow) -> Shortcuts:
     except Unproven as error:
         why_slow = str(error)
     try:
-        cutter = parts.cutter()
+        cutter = parts.cutter(piece_chars)
     except Unproven as error:
         why_whole = str(error)
     method = Method(fast is not None, cutter is not None, why_slow, why_whole)
@@ -133,14 +135,16 @@ class _Parts:
                 raise Unproven("tiktoken was seen to give other ids")
         return fast
 
-    def cutter(self) -> Cutter:
+    def cutter(self, piece_chars: int) -> Cutter:
         """Places to cut. Raises Unproven."""
         added = cuts.between_added(self._added)
         if self._pattern is not None:
-            return Cutter(cuts.between_pieces(self._pattern) | added, self._added)
-        if not all(_idle(step, self._replaced) for step in self._splits):
+            joined = cuts.between_pieces(self._pattern)
+        elif not all(_idle(step, self._replaced) for step in self._splits):
             raise Unproven("the pre-tokenizer is not understood")
-        return Cutter(cuts.between_entries(self._model, self._normalize) | added, self._added)
+        else:
+            joined = cuts.between_entries(self._model, self._normalize)
+        return Cutter(joined | added, self._added, piece_chars=piece_chars)
 
 
 def _ids(json: TokenizerJson, tokenizer: Tokenizer) -> dict[str, int]:

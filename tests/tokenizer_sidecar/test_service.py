@@ -40,12 +40,12 @@ class Gated(Renderer):
     gate: threading.Event
     begun: list[object]
 
-    def first_completion(self, body: Mapping[str, Any]) -> list[int]:
+    def packed_completion(self, body: Mapping[str, Any]) -> bytes:
         if body["prompt"] == "boom":
             raise RuntimeError("a secret prompt")
         self.begun.append(body)
         assert self.gate.wait(20)
-        return super().first_completion(body)
+        return super().packed_completion(body)
 
 
 class Running:
