@@ -49,9 +49,10 @@ class Encoder:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
-        self._found = shortcuts.find(
+        self.found = shortcuts.find(
             content or tokenizer.to_str(), tokenizer, self._by_library, piece_chars
         )
+        """What was proven for this tokenizer."""
         self._cache = PieceCache(cache_bytes)
 
     @classmethod
@@ -84,7 +85,7 @@ class Encoder:
     @property
     def method(self) -> Method:
         """How ids are computed, and why not faster."""
-        return self._found.method
+        return self.found.method
 
     def cache_stats(self) -> CacheStats:
         """How often texts had been seen before."""
@@ -118,7 +119,7 @@ class Encoder:
     ) -> bytes:
         """As `encode`, but the ids as little-endian 32-bit numbers. Raises InvalidText."""
         _require_utf8(text)
-        frame = self._found.frame
+        frame = self.found.frame
         if frame is None:
             return self._framed_by_library(text, add_special_tokens, max_tokens, cut)
         if not add_special_tokens:
@@ -148,16 +149,20 @@ class Encoder:
 
     def _ids(self, text: str) -> bytes:
         """Packed ids of the text alone; only pieces not seen before are encoded."""
-        cutter = self._found.cutter
+        cutter = self.found.cutter
         pieces = [text] if cutter is None else cutter.pieces(text)
         keys = [piece.encode() for piece in pieces]
         found = self._cache.get(keys)
-        fast = self._found.fast
+        fast = self.found.fast
         encode_one = self._by_library if fast is None else fast.encode
+        new: dict[bytes, bytes] = {}
         for i, known in enumerate(found):
             if known is None:
-                ids = found[i] = encode_one(pieces[i])
-                self._cache.put(keys[i], ids)
+                # The same piece may stand in the text many times.
+                if keys[i] not in new:
+                    new[keys[i]] = encode_one(pieces[i])
+                    self._cache.put(keys[i], new[keys[i]])
+                found[i] = new[keys[i]]
         return b"".join(ids for ids in found if ids is not None)
 
     def _by_library(self, text: str) -> bytes:

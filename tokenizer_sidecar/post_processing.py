@@ -54,11 +54,12 @@ class Frame(msgspec.Struct, frozen=True):
 
 def frame(json: TokenizerJson) -> Frame:
     """What the post-processor adds. Raises Unproven where that is not the same for every text."""
-    whole = Frame()
-    for step in steps(json.post_processor, "processors"):
-        outer = _frame(step)
-        whole = Frame(outer.before + whole.before, whole.behind + outer.behind)
-    return whole
+    found = [
+        framed for framed in map(_frame, steps(json.post_processor, "processors")) if framed.tokens
+    ]
+    if len(found) > 1:
+        raise Unproven("several steps of post-processing add ids")
+    return found[0] if found else Frame()
 
 
 def _frame(step: Part) -> Frame:

@@ -140,10 +140,7 @@ class Service:
     def _answer_now(self, request: TokenizeRequest) -> TokenizeReply:
         started = time.perf_counter()
         try:
-            reply = self._unavailable(request)
-            if reply is None:
-                reply, work_s = self._work(request)
-                self._stats.work_s += work_s
+            reply = self._unavailable(request) or self._worked(*self._work(request))
         except Exception as error:  # the edge: no request may end the stream of the others
             reply = _failed(request, error)
         self._count(reply, time.perf_counter() - started)
@@ -152,12 +149,9 @@ class Service:
     async def _answer(self, request: TokenizeRequest, expires_at: float) -> TokenizeReply:
         started = time.perf_counter()
         try:
-            reply = self._unavailable(request)
-            if reply is None:
-                long = len(request.body) >= _LONG_BODY_BYTES
-                lane = self._long if long else self._short
-                reply, work_s = await lane.run(partial(self._work, request), expires_at)
-                self._stats.work_s += work_s
+            reply = self._unavailable(request) or self._worked(
+                *await self._lane(request).run(partial(self._work, request), expires_at)
+            )
         except Expired:
             reply = refusal(request.id, EXPIRED, f"not begun within {request.timeout_ms} ms")
         except Busy:
@@ -182,6 +176,13 @@ class Service:
         assert renderer is not None, "a model that is ready stays so"
         reply = answer(renderer, request.id, request.kind, request.body)
         return reply, time.perf_counter() - started
+
+    def _worked(self, reply: TokenizeReply, work_s: float) -> TokenizeReply:
+        self._stats.work_s += work_s
+        return reply
+
+    def _lane(self, request: TokenizeRequest) -> Lane:
+        return self._long if len(request.body) >= _LONG_BODY_BYTES else self._short
 
     def _count(self, reply: TokenizeReply, took_s: float) -> None:
         stats = self._stats
