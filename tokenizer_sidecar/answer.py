@@ -17,7 +17,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     Outcome,
     TokenizeReply,
 )
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.renderers import AnyRenderer
 
 _MAX_MESSAGE_CHARS = 500
 """A template may put the whole prompt into its complaint."""
@@ -25,7 +25,7 @@ _MAX_MESSAGE_CHARS = 500
 _body_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-def answer(renderer: Renderer, id_: int, kind: Kind.ValueType, body: bytes) -> TokenizeReply:
+def answer(renderer: AnyRenderer, id_: int, kind: Kind.ValueType, body: bytes) -> TokenizeReply:
     """The reply: ids of the first prompt, or why the engine would refuse it."""
     try:
         ids = _ids(renderer, kind, _body_decoder.decode(body))
@@ -46,7 +46,7 @@ def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply
     return TokenizeReply(id=id_, outcome=outcome, message=readable)
 
 
-def _ids(renderer: Renderer, kind: Kind.ValueType, body: dict[str, Any]) -> bytes:
+def _ids(renderer: AnyRenderer, kind: Kind.ValueType, body: dict[str, Any]) -> bytes:
     if kind == CHAT:
         return renderer.packed_chat(body)
     if kind == COMPLETION:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -49,6 +49,20 @@ class PieceCache:
         """The counters as they are now."""
         with self._lock:
             return msgspec.structs.replace(self._stats, entries=len(self._entries))
+
+    def through(self, pieces: Sequence[str], encode: Callable[[str], bytes]) -> bytes:
+        """Ids of all pieces, in their order. Only those that are not here are encoded."""
+        keys = [piece.encode() for piece in pieces]
+        found = self.get(keys)
+        new: dict[bytes, bytes] = {}
+        for i, known in enumerate(found):
+            if known is None:
+                # The same piece may stand in a text many times.
+                if keys[i] not in new:
+                    new[keys[i]] = encode(pieces[i])
+                    self.put(keys[i], new[keys[i]])
+                found[i] = new[keys[i]]
+        return b"".join(ids for ids in found if ids is not None)
 
     def get(self, pieces: Sequence[bytes]) -> list[bytes | None]:
         """What is known of each piece."""

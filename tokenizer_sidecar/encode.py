@@ -118,7 +118,7 @@ class Encoder:
         cut: Side = "left",
     ) -> bytes:
         """As `encode`, but the ids as little-endian 32-bit numbers. Raises InvalidText."""
-        _require_utf8(text)
+        require_utf8(text)
         frame = self.found.frame
         if frame is None:
             return self._framed_by_library(text, add_special_tokens, max_tokens, cut)
@@ -138,7 +138,7 @@ class Encoder:
 
         Always by the library and as a whole. Raises InvalidText.
         """
-        _require_utf8(text)
+        require_utf8(text)
         encoding = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
         return encoding.ids, [place for pair in encoding.offsets for place in pair]
 
@@ -151,19 +151,8 @@ class Encoder:
         """Packed ids of the text alone; only pieces not seen before are encoded."""
         cutter = self.found.cutter
         pieces = [text] if cutter is None else cutter.pieces(text)
-        keys = [piece.encode() for piece in pieces]
-        found = self._cache.get(keys)
         fast = self.found.fast
-        encode_one = self._by_library if fast is None else fast.encode
-        new: dict[bytes, bytes] = {}
-        for i, known in enumerate(found):
-            if known is None:
-                # The same piece may stand in the text many times.
-                if keys[i] not in new:
-                    new[keys[i]] = encode_one(pieces[i])
-                    self._cache.put(keys[i], new[keys[i]])
-                found[i] = new[keys[i]]
-        return b"".join(ids for ids in found if ids is not None)
+        return self._cache.through(pieces, self._by_library if fast is None else fast.encode)
 
     def _by_library(self, text: str) -> bytes:
         return pack(self._encoding(text, add_special_tokens=False).ids)
@@ -187,7 +176,8 @@ class Encoder:
         return pack(whole.ids[:max_tokens])
 
 
-def _require_utf8(text: str) -> None:
+def require_utf8(text: str) -> None:
+    """Raises InvalidText where the text has no UTF-8 form."""
     if text.isascii():
         return
     try:

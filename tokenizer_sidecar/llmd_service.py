@@ -26,7 +26,7 @@ from tokenizer_sidecar.pb.tokenization_pb2 import (
     TokenizeResponse,
 )
 from tokenizer_sidecar.post_processing import unpack
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.renderers import AnyRenderer
 
 Response = TypeVar("Response")
 
@@ -48,7 +48,7 @@ class LlmdService:
         """Ids of a text, and where each begins and ends in it."""
 
         def work() -> TokenizeResponse:
-            ids, offsets = self._renderer(request.model_name).encoder.encode_with_offsets(
+            ids, offsets = self._renderer(request.model_name).tokenize(
                 request.input, add_special_tokens=request.add_special_tokens
             )
             return TokenizeResponse(input_ids=ids, offset_pairs=offsets, success=True)
@@ -104,7 +104,7 @@ class LlmdService:
 
         return await self._run(work, ChatTemplateResponse)
 
-    def _renderer(self, model: str) -> Renderer:
+    def _renderer(self, model: str) -> AnyRenderer:
         entry = self._models.entries.get(model)
         if entry is None:
             raise NotServed(f"no tokenizer for {model!r}")

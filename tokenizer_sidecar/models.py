@@ -12,7 +12,7 @@ import structlog
 
 from tokenizer_sidecar.cache import CacheStats
 from tokenizer_sidecar.errors import ModelError
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.renderers import AnyRenderer, load
 from tokenizer_sidecar.stats import Stats
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,7 @@ class Backoff(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """One model: its renderer, or why there is none yet."""
 
-    renderer: Renderer | None
+    renderer: AnyRenderer | None
     message: str
 
 
@@ -52,7 +52,7 @@ class Models:
         directories: Mapping[str, Path],
         stats: Stats,
         backoff: Backoff,
-        load: Callable[[Path], Renderer] = Renderer.load,
+        load: Callable[[Path], AnyRenderer] = load,
     ) -> None:
         self._directories = directories
         self._load_one = load

@@ -15,6 +15,7 @@ import grpc
 import msgspec
 import structlog
 
+from tokenizer_sidecar import renderers
 from tokenizer_sidecar.encode import CACHE_BYTES
 from tokenizer_sidecar.errors import ModelError
 from tokenizer_sidecar.lanes import Lane
@@ -30,7 +31,6 @@ from tokenizer_sidecar.pb.tokenizer_pb2_grpc import (
     TokenizerServicer,
     add_TokenizerServicer_to_server,
 )
-from tokenizer_sidecar.render import Renderer
 from tokenizer_sidecar.service import Service
 from tokenizer_sidecar.stats import Stats
 from tokenizer_sidecar.unix_socket import SocketUnusable, claim, created_with
@@ -83,7 +83,7 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
     stats = Stats()
-    load = partial(Renderer.load, cache_bytes=config.cache_bytes)
+    load = partial(renderers.load, cache_bytes=config.cache_bytes)
     models = Models(config.models, stats, config.backoff, load)
     service = Service(
         models,
