@@ -22,6 +22,8 @@ LOCAL_SEED = 1337
 
 TOKEN_BYTES = 4
 
+_SWAPS = sys.byteorder == "big"
+
 _le32 = struct.Struct("<I").pack
 _le64 = struct.Struct("<Q").pack
 
@@ -29,7 +31,7 @@ _le64 = struct.Struct("<Q").pack
 def pack(ids: Iterable[int]) -> bytes:
     """Token ids as little-endian u32; raises OverflowError or TypeError for what does not fit."""
     packed = array("I", ids)
-    if sys.byteorder == "big":
+    if _SWAPS:
         packed.byteswap()
     return packed.tobytes()
 
@@ -51,6 +53,8 @@ def block_hashes(
 ) -> list[int]:
     """Chain hashes of the full blocks of packed `tokens`; a trailing partial block has none."""
     block_bytes = block_size * TOKEN_BYTES
+    if len(tokens) == block_bytes and not media:  # as engines send them while they decode
+        return [xxh3_64_intdigest(_le64(xxh3_64_intdigest(tokens, LOCAL_SEED)), parent)]
     whole = memoryview(tokens)[: len(tokens) // block_bytes * block_bytes]
     blocks = struct.iter_unpack(f"{block_bytes}s", whole)
     if media:

@@ -31,6 +31,7 @@ class HolderBits:
         self._suspended: set[Holder] = set()
         self._free: list[int] = []
         self._allotted = 0
+        self._ghost = 0
         self._decoded: dict[int, tuple[Holder, ...]] = {}
 
     def __len__(self) -> int:
@@ -58,6 +59,18 @@ class HolderBits:
             self.retired |= bit
             self._decoded.clear()
 
+    def ghost(self) -> int:
+        """A bit that is retired already: it keeps an entry in its table until the next sweep."""
+        if not self._ghost & self.retired:
+            self._ghost = self._take()
+            self.retired |= self._ghost
+        return self._ghost
+
+    def sweeping(self) -> int:
+        """The retired bits that a sweep that begins now takes out of the masks."""
+        self._ghost = 0
+        return self.retired
+
     def recycle(self, mask: int) -> None:
         """Give back retired bits that no mask has any more."""
         self.retired &= ~mask
@@ -84,17 +97,19 @@ class HolderBits:
         return known
 
     def _allot(self, holder: Holder) -> int:
-        if self._free:
-            bit = heapq.heappop(self._free)
-        else:
-            bit = 1 << self._allotted
-            self._allotted += 1
+        bit = self._take()
         self._bits[holder] = bit
         self._holders[bit] = holder
         self.alive |= bit
         if holder not in self._suspended:
             self.credited |= bit
         return bit
+
+    def _take(self) -> int:
+        if self._free:
+            return heapq.heappop(self._free)
+        self._allotted += 1
+        return 1 << (self._allotted - 1)
 
 
 def single_bits(mask: int) -> list[int]:

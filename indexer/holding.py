@@ -16,8 +16,9 @@ class Holding:
         own: Names that mean something else to it than to the others.
         blocks: Tier → blocks held.
         repeats: Tier → block → stores beyond the first; only blocks that have any.
-        has_doubles: Some block was stored under two names, so that its removal may leave a name
-            that only a sweep finds.
+        doubled: Blocks that were stored under two names: their removal may leave a name that only
+            a sweep finds. Should that name get other content before, the block is withdrawn for
+            good measure; names made from content never do.
     """
 
     def __init__(self, bit: int) -> None:
@@ -25,7 +26,7 @@ class Holding:
         self.own: Overlay = {}
         self.blocks: dict[str, int] = {}
         self.repeats: dict[str, dict[int, int]] = {}
-        self.has_doubles = False
+        self.doubled: set[int] = set()
 
     def add(self, tier: str, table: Table, chain: int, count_repeats: bool) -> None:
         """Hold one more copy of a block."""

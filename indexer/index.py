@@ -7,7 +7,6 @@ fresh bit, so it takes no time; the old bit is swept out of the tables later in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
 
 from indexer.block import CPU, GPU, Holder, Match
 from indexer.holders import HolderBits
@@ -18,9 +17,6 @@ from indexer.walk import Ends, Tally, walk_on, walk_one_tier, walk_tiers
 
 MAX_TIERS = 8
 """Tiers an index keeps apart; engines announce them by name, so their number needs a bound."""
-
-BULK_BLOCKS = 4
-"""From so many blocks on, looking whether all are new before storing them is cheaper."""
 
 _NO_GUESSES: Mapping[int, int] = {}
 
@@ -70,12 +66,14 @@ class BlockIndex:
         return last_of(block)
 
     def store(self, holder: Holder, tier: str, names: Sequence[int], chains: Sequence[int]) -> None:
-        """Take in blocks: `len(chains) / len(names)` chain hashes for each name, at least one."""
+        """Take in blocks: `len(chains) / len(names)` chain hashes for each name, at least one.
+
+        The chain hashes are all different, as those of one sequence are.
+        """
         holding, table = self._holding(holder), self._table(tier)
         per_name = len(chains) // len(names)
         if per_name == 1:
-            if len(names) < BULK_BLOCKS or not self._store_new(holding, tier, names, chains):
-                self._store_plain(holding, tier, table, names, chains)
+            self._store_plain(holding, tier, table, names, chains)
             return
         for number, name in enumerate(names):
             block = tuple(chains[number * per_name : (number + 1) * per_name])
@@ -113,15 +111,18 @@ class BlockIndex:
         self._holdings.pop(holder, None)
 
     def clear_tier(self, holder: Holder, tier: str) -> list[int]:
-        """Forget what a holder has in one tier: a pass over that tier. Returns the chain hashes."""
+        """Forget what a holder has in one tier, in a pass over all; returns the chain hashes."""
         holding, table = self._holdings.get(holder), self._tables.get(tier)
         if holding is None or table is None:
             return []
-        gone = [chain for chain, mask in table.items() if mask & holding.bit]
+        gone = {chain for chain, mask in table.items() if mask & holding.bit}
         for chain in gone:
             holding.drop(tier, table, chain)
-        self._untidy = True
-        return gone
+        called = {**self._names.shared, **holding.own}
+        for name, block in called.items():
+            if last_of(block) in gone:
+                self._release(holding, name, block)
+        return list(gone)
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -194,21 +195,6 @@ class BlockIndex:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _store_new(
-        self, holding: Holding, tier: str, names: Sequence[int], chains: Sequence[int]
-    ) -> bool:
-        """Take in blocks that are new to everybody, at the speed of C; False if some are not."""
-        shared = self._names.shared
-        if holding.own or not shared.keys().isdisjoint(names) or len(set(names)) != len(names):
-            return False
-        for table in self._tables.values():
-            if not table.keys().isdisjoint(chains):
-                return False
-        shared.update(zip(names, chains, strict=True))
-        self._tables[tier].update(zip(chains, repeat(holding.bit)))
-        holding.blocks[tier] = holding.blocks.get(tier, 0) + len(chains)
-        return True
-
     def _store_plain(
         self,
         holding: Holding,
@@ -217,30 +203,32 @@ class BlockIndex:
         names: Sequence[int],
         chains: Sequence[int],
     ) -> None:
-        """The common case, written out: one chain hash per name, most blocks new to the holder."""
+        """The common case, written out: one chain hash per name, most blocks new to everybody."""
         bit, own, shared = holding.bit, holding.own, self._names.shared
         get, called = table.get, shared.get
         only_table = len(self._tables) == 1
+        before, after = 0, bit
         added = 0
+        holding.blocks.setdefault(tier, 0)
         for name, chain in zip(names, chains, strict=True):
-            mask = get(chain)
-            known = called(name)
-            if not own and known == chain:
-                pass
-            elif not own and known is mask is None and (only_table or not self._present(chain)):
-                shared[name] = chain
-            else:
-                self._call(holding, name, chain)
-                mask = get(chain)
+            mask, known = get(chain), called(name)
+            if own or known != chain:
+                if not own and known is mask is None and (only_table or not self._present(chain)):
+                    shared[name] = chain
+                else:
+                    self._call(holding, name, chain)
+                    mask = get(chain)
             if mask is None:
                 table[chain] = bit
                 added += 1
             elif not mask & bit:
-                table[chain] = mask | bit
+                if mask != before:  # neighbours have equal masks: let them share one object
+                    before, after = mask, mask | bit
+                table[chain] = after
                 added += 1
             else:
                 holding.add(tier, table, chain, self.count_repeats)
-        holding.blocks[tier] = holding.blocks.get(tier, 0) + added
+        holding.blocks[tier] += added
 
     def _call(self, holding: Holding, name: int, block: Block) -> None:
         """Make a holder's name mean this block; what it meant before is withdrawn."""
@@ -256,15 +244,22 @@ class BlockIndex:
                     holding.drop(tier, table, chain)
             self._release(holding, name, known)
         present = self._present(last_of(block))
-        holding.has_doubles |= bool(present & holding.bit)
+        if present & holding.bit:
+            holding.doubled.add(last_of(block))
         self._names.assign(holding.own, holding.bit, name, block, present)
 
     def _release(self, holding: Holding, name: int, block: Block) -> None:
         """Forget a name with which its holder has nothing any more, in any tier."""
-        present = self._present(last_of(block))
-        if not present & holding.bit:
-            self._names.release(holding.own, holding.bit, name, block, present)
-            self._untidy |= holding.has_doubles
+        chain = last_of(block)
+        present = self._present(chain)
+        if present & holding.bit:
+            return
+        self._names.release(holding.own, holding.bit, name, block, present)
+        if chain in holding.doubled:
+            table = next(iter(self._tables.values()))
+            table[chain] = table.get(chain, 0) | self.bits.ghost()
+        elif present & self.bits.retired:
+            self._untidy = True  # the running sweep may have looked at the name before
 
     def _called(self, holding: Holding, name: int) -> Block | None:
         block = holding.own.get(name) if holding.own else None

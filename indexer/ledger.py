@@ -65,7 +65,7 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        reason = self.refused or self._group_fault(event) or self._fault(event)
+        reason = self._fault(event)
         if reason is not None:
             self.rejected[reason] += 1
         elif not event.tokens:
@@ -123,26 +123,25 @@ class Ledger:
         return chains
 
     def _fault(self, event: BlockStored) -> Reason | None:
+        """Why a store does not count; None if it does."""
+        if self.refused is not None:
+            return self.refused
+        if event.group_kind is not None and event.group_kind not in FULL_PREFIX_KINDS:
+            return self._refuse(Reason.UNSUPPORTED_GROUP)
+        if event.group != self._group and event.group is not None:
+            if self._group is not None:
+                return self._refuse(Reason.SEVERAL_GROUPS)
+            self._group = event.group
         if not self._index.admits(event.tier):
             return Reason.TOO_MANY_TIERS
-        if not event.tokens:
-            return None
-        self.block_size = event.block_size
-        if event.block_size % self._index.block_size:
-            return Reason.BLOCK_SIZE_MISMATCH
+        if event.tokens:
+            self.block_size = event.block_size
+            if event.block_size % self._index.block_size:
+                return Reason.BLOCK_SIZE_MISMATCH
         return None
 
-    def _group_fault(self, event: BlockStored) -> Reason | None:
-        """Refuse the engine, with what it had, once it shows groups that are not understood."""
-        if event.group_kind is not None and event.group_kind not in FULL_PREFIX_KINDS:
-            reason = Reason.UNSUPPORTED_GROUP
-        elif event.group is None or event.group == self._group:
-            return None
-        elif self._group is None:
-            self._group = event.group
-            return None
-        else:
-            reason = Reason.SEVERAL_GROUPS
+    def _refuse(self, reason: Reason) -> Reason:
+        """Credit the engine nothing, not even what it had: its groups are not understood."""
         self._clear()
         self.refused = reason
         self.suspend(self)

@@ -1,7 +1,8 @@
 """Sweeping: takes retired bits and forgotten names out of the tables, step by step.
 
 Names go first, while the blocks of retired holders are still in the tables: a block that is in a
-table gets no second shared name, so there is no moment at which it could have two.
+table gets no second shared name, so there is no moment at which it could have two. A block whose
+names are in doubt is kept in a table by a ghost, a bit that belongs to nobody, for the same end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def sweep_steps(
     present: Present,
 ) -> Iterator[None]:
     """One pass, one entry per step; tables may change between steps."""
-    retired = bits.retired
+    retired = bits.sweeping()
     yield from _sweep_names(names, bits, present)
     for table in tables:
         yield from _sweep_table(table, retired)
@@ -66,3 +67,4 @@ def _sweep_overlay(holding: Holding, present: Present) -> Iterator[None]:
         if block is not None and not present(last_of(block)) & holding.bit:
             del holding.own[name]
         yield
+    holding.doubled = {chain for chain in holding.doubled if present(chain) & holding.bit}

@@ -13,6 +13,9 @@ from indexer.holders import single_bits
 Lookup = Callable[[int], int | None]
 """Block → mask of its holders; `dict.get` of a tier."""
 
+STRIDE = 64
+"""Blocks looked up at a time: counting equal masks at the speed of C pays from a few on."""
+
 Ends = dict[int, int]
 """Number of leading blocks → mask of those who have exactly so many; covers every walker once."""
 
@@ -38,21 +41,22 @@ class Tally:
 def walk_one_tier(hashes: Sequence[int], lookup: Lookup, walkers: int) -> Ends:
     ends: Ends = {}
     previous: int | None = -1
-    at = 0
-    for mask in map(lookup, hashes):
-        if mask != previous:
-            if mask is None:
-                break
-            kept = walkers & mask
+    for start in range(0, len(hashes), STRIDE):
+        masks = list(map(lookup, hashes[start : start + STRIDE]))
+        if masks.count(previous) == len(masks):
+            continue
+        for at, mask in enumerate(masks, start):
+            if mask == previous:
+                continue
+            kept = walkers & mask if mask else 0
             if kept != walkers:
                 ends[at] = walkers ^ kept
                 walkers = kept
-                if not walkers:
-                    return ends
+            if not walkers:
+                return ends
             previous = mask
-        at += 1
     if walkers:
-        ends[at] = walkers
+        ends[len(hashes)] = walkers
     return ends
 
 

@@ -15,7 +15,7 @@ from router.pool.sources import (
 from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
-from router.producers.tokens import TokenParameters
+from router.producers.token_parameters import TokenParameters
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.pickers.max_score import MaxScorePicker

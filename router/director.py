@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from router.errors import RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
+from router.pool.outliers import Outliers
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.types import Lease, Producer
 from router.request.parse import kind_of, parse
@@ -23,6 +24,20 @@ from router.request.types import Request
 from router.request.usage import UsageReader
 from router.scheduling.types import Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
+
+MAX_NAME = 256
+"""Characters of a client's names that are kept in records, logs and metrics."""
+
+LARGE_BODY_BYTES = 1024 * 1024
+"""From this size on a body is read beside the event loop: others' requests go on meanwhile."""
+
+
+Aside = Callable[[Callable[[], Request]], Awaitable[Request]]
+"""Runs a function without holding up anybody else."""
+
+
+async def _at_once(read: Callable[[], Request]) -> Request:
+    return read()
 
 
 class Candidates(Protocol):
@@ -81,10 +96,14 @@ class Director:
         observer: Observer,
         rng: random.Random,
         clock: Callable[[], float],
+        aside: Aside = _at_once,
         usage_sample: int = 50,
         allow_kv_transfer_params: bool = False,
     ) -> None:
-        """`clock` gives Unix time; of `usage_sample` requests one has its usage read (0: none)."""
+        """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
+
+        Of `usage_sample` requests one has its usage read (0: none).
+        """
         self._profiles = profiles
         self._handler = handler
         self._pool = pool
@@ -92,8 +111,10 @@ class Director:
         self._observer = observer
         self._rng = rng
         self._clock = clock
+        self._aside = aside
         self._usage_sample = usage_sample
         self._allow_kv_transfer_params = allow_kv_transfer_params
+        self.outliers = Outliers(clock)
         self.draining = False
 
     async def route(self, headers: Mapping[str, str], body: bytes | None) -> Routed:
@@ -101,10 +122,12 @@ class Director:
         arrived = self._clock()
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
-        record = Record(request_id=request_id, at=arrived, kind=kind_of(headers), model="")
+        record = Record(
+            request_id=request_id[:MAX_NAME], at=arrived, kind=kind_of(headers), model=""
+        )
         try:
-            request = self._parse(headers, body, request_id)
-            record.kind, record.model = request.kind, request.model
+            request = await self._parse(headers, body, request_id)
+            record.kind, record.model = request.kind, request.model[:MAX_NAME]
             facts, decision = await self._decide(request)
         except RouterError as error:
             record.refused = str(error)
@@ -115,11 +138,13 @@ class Director:
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
         added = {} if given else {names.REQUEST_ID: request_id}
-        return Routed(record, decision.endpoint.address, added, leases, self._sampled())
+        sampled = request.tells_usage and self._sampled()
+        return Routed(record, decision.endpoint.address, added, leases, sampled)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
         routed.record.status = status
+        self.outliers.answered(routed.destination, status)
         for lease in routed.leases:
             lease.responded(status)
         if routed.sampled and status < 400:
@@ -143,18 +168,24 @@ class Director:
         record.completed = record.status is not None
         self._observer.ended(record)
 
-    def _parse(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Request:
+    async def _parse(
+        self, headers: Mapping[str, str], body: bytes | None, request_id: str
+    ) -> Request:
         if self.draining:
             raise ShuttingDown("the router is shutting down")
-        allowed = self._allow_kv_transfer_params
-        return parse(headers, body, request_id, allow_kv_transfer_params=allowed)
+        allow = self._allow_kv_transfer_params
+        if body is None or len(body) < LARGE_BODY_BYTES:
+            return parse(headers, body, request_id, allow_kv_transfer_params=allow)
+        return await self._aside(
+            lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
+        )
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
         facts = Facts()
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.
-        endpoints = self._pool.candidates()
+        endpoints = self.outliers.without(self._pool.candidates())
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
         return facts, decision
 

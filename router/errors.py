@@ -5,7 +5,8 @@
     ├── BodyTooLarge          413      -
     ├── NoEndpoints           503      rejected-no-endpoints
     ├── Saturated             429      rejected-saturated
-    └── ShuttingDown          503      rejected-shutting-down
+    ├── ShuttingDown          503      rejected-shutting-down
+    └── TokensUnknown         503      -                        (only on /debug/match)
 
 The core raises; only router.extproc.reply turns an error into a response. What degrades instead of
 failing (no tokens, no events) is no error: see router.producers.
@@ -60,3 +61,10 @@ class ShuttingDown(RouterError):
     status = 503
     kind = "ServiceUnavailable"
     dropped_reason = "rejected-shutting-down"
+
+
+class TokensUnknown(RouterError):
+    """Somebody asks about a prompt that nobody can tokenize now."""
+
+    status = 503
+    kind = "ServiceUnavailable"

@@ -133,11 +133,20 @@ def overview() -> list[list[str]]:
     return markdown.rows(PLUGINS.split("\n# ")[0])
 
 
+def structure(hint: Any) -> Any:
+    """The struct in `Struct | None`; anything else as it is."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint
+    first = typing.get_args(hint)[0]
+    is_struct = isinstance(first, type) and issubclass(first, msgspec.Struct)
+    return first if is_struct else hint
+
+
 def parameters(cls: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names as a configuration writes them, each with its default as JSON."""
     hints = typing.get_type_hints(cls)
     for field in msgspec.structs.fields(cls) if issubclass(cls, msgspec.Struct) else ():
-        name, kind = prefix + field.encode_name, hints[field.name]
+        name, kind = prefix + field.encode_name, structure(hints[field.name])
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from parameters(kind, f"{name}.")
             continue
@@ -233,7 +242,7 @@ def test_the_readme_names_every_page_and_every_command() -> None:
 
 def _pages() -> Pages:
     return Pages(
-        metrics=Metrics(),
+        metrics=Metrics(lambda _: True),
         decisions=Decisions(),
         ready=lambda: True,
         degraded=list,

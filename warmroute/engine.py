@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from simulator.http import serve
-
 from simulator.config import BUNDLED_MODEL_DIR, EngineConfig
+from simulator.http import serve
 from tokenizer_sidecar.errors import ModelError
 from warmroute import flags, log
 from warmroute.errors import StartError

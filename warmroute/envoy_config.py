@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_switch(
         parser, "--secure-serving", default=True, text="the router's port speaks TLS, as it does"
     )
-    parser.add_argument("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
+    parser.add_argument("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
     parser.add_argument(
         "--request-body",
         choices=("buffered", "full-duplex"),

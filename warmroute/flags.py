@@ -8,6 +8,8 @@ from pathlib import Path
 from router.config.duration import seconds
 from router.config.errors import ConfigError
 
+MAX_BODY_BYTES = 2_000_000_000
+
 _TRUE = frozenset({"1", "t", "true"})
 _FALSE = frozenset({"0", "f", "false"})
 
@@ -49,6 +51,15 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
+    return int(text)
+
+
+def body_bytes(text: str) -> int:
+    """The largest request body; gRPC counts message sizes in signed 32-bit numbers."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_BODY_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of bytes between 1 and {MAX_BODY_BYTES}, got {text!r}"
+        )
     return int(text)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Literal, TextIO
 
+import msgspec
 import structlog
 
 Format = Literal["json", "text"]
@@ -14,7 +16,7 @@ def configure(form: Format, stream: TextIO = sys.stderr) -> None:
     """Call once, before the first event."""
     renderer: structlog.typing.Processor
     if form == "json":
-        renderer = structlog.processors.JSONRenderer()
+        renderer = structlog.processors.JSONRenderer(serializer=_json)
     else:
         renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty())
     structlog.configure(
@@ -24,6 +26,12 @@ def configure(form: Format, stream: TextIO = sys.stderr) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
+
+
+def _json(event: object, **_: object) -> str:
+    """One event; values that JSON does not know are written as text."""
+    return msgspec.json.encode(event, enc_hook=str).decode()

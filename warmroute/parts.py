@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
@@ -15,7 +16,10 @@ from router.pool.scrape import Scraper
 from router.producers.inflight import InFlightLoad, InFlightLoadParameters
 from router.producers.prefix import PrecisePrefix
 from router.producers.prefix_parameters import PrecisePrefixParameters
-from router.producers.tokens import SidecarClient, TokenParameters, TokenProducer
+from router.producers.token_parameters import SidecarParameters, TokenParameters
+from router.producers.token_render import RenderClient
+from router.producers.token_sidecar import SidecarClient
+from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
@@ -35,9 +39,9 @@ class Parts:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics()
+        self.metrics = Metrics(lambda name: not name or name in self.pool.models().known)
         self.decisions = Decisions()
-        self.sidecars: list[SidecarClient] = []
+        self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
         self.producers = self._producers(options.config)
@@ -49,6 +53,7 @@ class Parts:
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
+            aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
             allow_kv_transfer_params=options.allow_kv_transfer_params,
         )
@@ -92,12 +97,27 @@ class Parts:
         return producers
 
     def _tokens(self, name: str, parameters: TokenParameters) -> TokenProducer:
-        client = SidecarClient(
-            parameters.sidecar.socket or self.options.tokenizer_socket,
-            seconds(parameters.sidecar.timeout, "sidecar.timeout"),
-            self.options.max_body_bytes + ROOM_BYTES,
-        )
-        self.sidecars.append(client)
+        backend = self._backend(parameters)
+        self.tokenizers.append(backend)
         return TokenProducer(
-            name, client, lambda model: self.pool.resolve_model(model).main, parameters.model_name
+            name,
+            backend,
+            lambda model: self.pool.resolve_model(model).main,
+            time.monotonic,
+            parameters.model_name,
+        )
+
+    def _backend(self, parameters: TokenParameters) -> Backend:
+        if parameters.vllm is not None:
+            render = parameters.vllm
+            return RenderClient(
+                render.url,
+                seconds(render.timeout, "vllm.timeout"),
+                seconds(render.mm_timeout, "vllm.mmTimeout"),
+            )
+        sidecar = parameters.sidecar or SidecarParameters()
+        return SidecarClient(
+            sidecar.socket or self.options.tokenizer_socket,
+            seconds(sidecar.timeout, "sidecar.timeout"),
+            self.options.max_body_bytes + ROOM_BYTES,
         )

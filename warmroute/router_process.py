@@ -82,7 +82,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts)),
-                *(group.create_task(sidecar.run()) for sidecar in parts.sidecars),
+                *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
             ]
             await _serve_ports(parts, followers, ready, stop)
             for task in background:
@@ -110,9 +110,10 @@ async def _serve_ports(
     options = parts.options
     state = State(
         parts.pool,
+        parts.director.outliers,
         parts.discovery,
         parts.processor.stats,
-        parts.sidecars,
+        parts.tokenizers,
         parts.prefixes,
         parts.loads,
     )
@@ -123,6 +124,7 @@ async def _serve_ports(
         return parts.discovery.synced and state.serving
 
     grpc_server = _ext_proc_server(parts)
+    add_HealthServicer_to_server(Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
     match = Matcher(parts.producers, parts.prefixes[0]).answer if parts.prefixes else None
     pages = Pages(

@@ -13,29 +13,34 @@ from warmroute.errors import StartError
 
 log = structlog.get_logger()
 
+INTERRUPTED = 130
+"""Exit code where a second signal cut the end short, as shells have it for Ctrl-C."""
+
 Service = Callable[[Callable[[], None], asyncio.Event], Awaitable[None]]
 """Takes what to call once it serves and the event that ends it."""
 
 
 def run(service: Service, *refusals: type[Exception]) -> int:
-    """Run to the end. Errors of the types in `refusals` (and OSError) become a StartError."""
-    complete(uvloop.run, _until_signal(service), OSError, *refusals)
-    return 0
+    """Run to the end; its exit code. Errors in `refusals` (and OSError) become a StartError."""
+    return complete(uvloop.run, _until_signal(service), OSError, *refusals)
 
 
 def complete(
     runner: Callable[[Coroutine[None, None, None]], None],
     main: Coroutine[None, None, None],
     *refusals: type[Exception],
-) -> None:
-    """Run `main`; an error of the types in `refusals`, also inside groups, is a StartError."""
+) -> int:
+    """Run `main`; its exit code. An error in `refusals`, also inside groups, is a StartError."""
     try:
         runner(main)
+    except asyncio.CancelledError:
+        return INTERRUPTED
     except Exception as error:
         cause = _leaf(error)
         if isinstance(cause, (StartError, *refusals)):
             raise StartError(str(cause)) from error
         raise
+    return 0
 
 
 async def _until_signal(service: Service) -> None:
@@ -45,10 +50,16 @@ async def _until_signal(service: Service) -> None:
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Set `stop` on Ctrl-C and SIGTERM."""
-    loop = asyncio.get_running_loop()
+    """Set `stop` on Ctrl-C and SIGTERM; a second signal ends the current task at once."""
+    loop, main = asyncio.get_running_loop(), asyncio.current_task()
+
+    def on_signal() -> None:
+        if stop.is_set() and main is not None:
+            main.cancel()
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, on_signal)
 
 
 def _leaf(error: BaseException) -> BaseException:

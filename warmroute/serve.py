@@ -19,6 +19,17 @@ from warmroute.running import run as run_service
 from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
+    "--allow-experimental-plugins",
+    "--disable-endpoint-subset-filter",
+    "--emit-endpoint-scores",
+    "--enable-grpc-stream-metrics",
+    "--endpoint-selector",
+    "--endpoint-target-ports",
+    "--grpc-max-recv-msg-size",
+    "--grpc-max-send-msg-size",
+    "--health-checking",
+    "--metrics-staleness-threshold",
+    "--refresh-prometheus-metrics-interval",
     "--enable-pprof",
     "--ha-enable-leader-election",
     "--metrics-endpoint-auth",
@@ -75,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--grpc-health-port", type=flags.port, default=9003, help="port of gRPC health checks")
     add("--metrics-port", type=flags.port, default=9090, help="port of metrics and debug pages")
     add("--tokenizer-socket", type=Path, default=DEFAULT_SOCKET, help="the sidecar's Unix socket")
-    add("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
+    add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--metrics-port", type=flags.port, default=9090, help="the router's HTTP port")
     add("--model", type=flags.model, action="append", metavar="NAME=DIR", help="a model to serve")
     add("--request-body", choices=("buffered", "full-duplex"), default="buffered")
-    add("--max-body-bytes", type=flags.count, default=64 * 1024 * 1024)
+    add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
     flags.add_switch(
         parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
@@ -66,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="warmroute-") as folder:
         plan = make_plan(arguments, Path(folder))
         _check_ports(plan)
-        complete(asyncio.run, _up(plan))
-    return 0
+        return complete(asyncio.run, _up(plan))
 
 
 def _check_ports(plan: Plan) -> None:

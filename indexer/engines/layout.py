@@ -65,7 +65,7 @@ class CurrentBatch(msgspec.Struct, array_like=True, gc=False):
 
     ts: float
     events: list[Stored | Removed | Cleared]
-    data_parallel_rank: int | None = None
+    data_parallel_rank: Unsigned | None = None
 
 
 class AnyStored(msgspec.Struct, tag_field="type", tag="BlockStored", gc=False):

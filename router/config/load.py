@@ -69,7 +69,7 @@ def _decode(text: str) -> EndpointPickerConfig:
     try:
         file = msgspec.convert(data, EndpointPickerConfig)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(plugins.placed(str(error), "$")) from error
     if file.api_version not in API_VERSIONS:
         known = ", ".join(API_VERSIONS)
         raise ConfigError(

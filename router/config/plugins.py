@@ -45,11 +45,11 @@ def _instance(entry: PluginEntry, path: str) -> object:
     try:
         return msgspec.convert(entry.parameters or {}, cls)
     except msgspec.ValidationError as error:
-        raise ConfigError(_relocated(str(error), f"{path}.parameters")) from error
+        raise ConfigError(placed(str(error), f"{path}.parameters")) from error
 
 
-def _relocated(message: str, path: str) -> str:
-    """msgspec names places from `$`; here `$` is the plugin's parameters."""
+def placed(message: str, path: str) -> str:
+    """A message of msgspec with the place it lacks, or counts from its own `$`, put right."""
     if " - at `$" in message:
         return message.replace(" - at `$", f" - at `{path}", 1)
     return f"{message} - at `{path}`"

@@ -9,7 +9,10 @@ import msgspec
 API_VERSIONS = ("llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1")
 """The current group and its older name."""
 
-Weight = Annotated[float, msgspec.Meta(ge=0)]
+MAX_WEIGHT = 1e9
+"""Beyond it totals lose their digits; infinity is no weight."""
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=MAX_WEIGHT)]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

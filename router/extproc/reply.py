@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -52,19 +53,11 @@ def routed(
 
     Yields one message, or in full duplex the headers' answer, the body and perhaps the trailers.
     """
-    common = pb.CommonResponse(
-        header_mutation=pb.HeaderMutation(
-            set_headers=_set({names.DESTINATION: destination, **headers}),
-            remove_headers=names.REMOVED,
-        )
-    )
-    metadata = _metadata(destination)
-    if request.at is Phase.REQUEST_BODY and not request.echo:
-        body = pb.BodyResponse(response=common)
-        yield pb.ProcessingResponse(request_body=body, dynamic_metadata=metadata)
-        return
-    answer = pb.HeadersResponse(response=common)
-    yield pb.ProcessingResponse(request_headers=answer, dynamic_metadata=metadata)
+    at_body = request.at is Phase.REQUEST_BODY and not request.echo
+    if headers:
+        yield _decision(destination, at_body, headers)
+    else:
+        yield _plain_decision(destination, at_body)
     if request.echo:
         yield from _echo(request.body or b"", end=not request.trailers)
     if request.trailers:
@@ -91,6 +84,27 @@ def refused(error: RouterError) -> pb.ProcessingResponse:
             details=f"warmroute_{type(error).__name__}",
         )
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain_decision(destination: str, at_body: bool) -> pb.ProcessingResponse:
+    """The usual answer, made once for each endpoint; nobody changes a message that was made."""
+    return _decision(destination, at_body, {})
+
+
+def _decision(destination: str, at_body: bool, headers: Mapping[str, str]) -> pb.ProcessingResponse:
+    common = pb.CommonResponse(
+        header_mutation=pb.HeaderMutation(
+            set_headers=_set({names.DESTINATION: destination, **headers}),
+            remove_headers=names.REMOVED,
+        )
+    )
+    metadata = _metadata(destination)
+    if at_body:
+        body = pb.BodyResponse(response=common)
+        return pb.ProcessingResponse(request_body=body, dynamic_metadata=metadata)
+    answer = pb.HeadersResponse(response=common)
+    return pb.ProcessingResponse(request_headers=answer, dynamic_metadata=metadata)
 
 
 def _set(headers: Mapping[str, str]) -> list[pb.HeaderValueOption]:

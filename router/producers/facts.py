@@ -6,7 +6,7 @@ the producer's instance name; empty means the first producer that stated such a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 import msgspec
@@ -14,14 +14,30 @@ import msgspec
 _F = TypeVar("_F")
 
 
+class MediaItem(msgspec.Struct, frozen=True):
+    """An image, a video or a sound inside a prompt.
+
+    Attributes:
+        name: Hash of its content, as engines announce it.
+        offset: First token it stands for.
+        length: Tokens it stands for.
+    """
+
+    name: str
+    offset: int
+    length: int
+
+
 class Tokens(msgspec.Struct, frozen=True):
     """The prompt as the engine will see it.
 
     Attributes:
         ids: Little-endian u32 each.
+        media: What lies on placeholder tokens, by offset.
     """
 
     ids: bytes
+    media: Sequence[MediaItem] = ()
 
     @property
     def count(self) -> int:
@@ -82,4 +98,4 @@ class Facts:
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""
-        return cast(_F | None, self._facts.get((kind, producer)))
+        return cast("_F | None", self._facts.get((kind, producer)))

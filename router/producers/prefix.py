@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from indexer.block import Holder, Identity, Match, Trust
+from indexer.block import Holder, Identity, Match, MediaId, MediaIds, Trust
 from indexer.feed import Source
 from indexer.prefix_index import Lookup, PrefixIndex
 from indexer.speculative import Ticket
 from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
-from router.producers.facts import Facts, HeldPrefix, PrefixMatch, Tokens
+from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.request.types import Request
 from router.scheduling.types import Decision
+
+MAX_MATCHED_BYTES = 4 * 1024 * 1024
+"""Of a longer prompt the first million tokens are looked up: no engine holds more of one."""
 
 FAILED_STATUS = 400
 """From this status on the engine has not computed the prompt."""
@@ -51,6 +54,7 @@ class PrecisePrefix:
         self.name = name
         self._parameters = parameters
         self._weights = parameters.weights
+        self._ttl_s = parameters.ttl_s
         self._resolve = resolve
         self._clock = clock
         self._notified = notified
@@ -67,7 +71,8 @@ class PrecisePrefix:
         tokens = facts.get(Tokens)
         if tokens is None:
             return
-        lookup = self.look_up(request.model, tokens.ids, salt=request.cache_salt)
+        media = _media_blocks(tokens.media, self.index.block_size)
+        lookup = self.look_up(request.model, tokens.ids, salt=request.cache_salt, media=media)
         asleep = {e.address for e in endpoints if e.metrics is not None and e.metrics.asleep}
         match = PrefixMatch(lookup.total_blocks, self.index.block_size, self._held(lookup, asleep))
         facts.put(match, self.name)
@@ -78,11 +83,17 @@ class PrecisePrefix:
         if lookup is None or not self._parameters.speculative_indexing:
             return None
         holder = Holder(decision.endpoint.address, decision.endpoint.rank)
-        ticket = self.index.guess(lookup, holder, self._clock() + self._parameters.ttl_s)
+        ticket = self.index.guess(lookup, holder, self._clock() + self._ttl_s)
         return _Guess(self, ticket)
 
     def look_up(
-        self, model: str, tokens: bytes, *, lora: str | None = None, salt: str | None = None
+        self,
+        model: str,
+        tokens: bytes,
+        *,
+        lora: str | None = None,
+        salt: str | None = None,
+        media: MediaIds | None = None,
     ) -> Lookup:
         """Who holds how much of packed `tokens` for a model name of a request.
 
@@ -91,11 +102,11 @@ class PrecisePrefix:
         names = self._resolve(model)
         adapter = lora or names.adapter
         identities = [Identity(base, adapter, salt) for base in names.names]
-        return self.index.match(identities, tokens, self._clock())
+        return self.index.match(identities, tokens[:MAX_MATCHED_BYTES], self._clock(), media)
 
     def tick(self, endpoints: Sequence[Endpoint]) -> None:
         """Follow what changes with time; to be called a few times a second."""
-        expires_at = self._clock() + self._parameters.ttl_s
+        expires_at = self._clock() + self._ttl_s
         for guess in self._waiting:
             self.index.extend(guess.ticket, expires_at)
         served = {e.address: e for e in endpoints}
@@ -176,7 +187,7 @@ class _Guess:
         if status >= FAILED_STATUS:
             self._owner.index.withdraw(self.ticket)
         else:
-            ttl_s = self._owner._parameters.ttl_s
+            ttl_s = self._owner._ttl_s
             self._owner.index.extend(self.ticket, self._owner._clock() + ttl_s)
 
     def ended(self) -> None:
@@ -189,3 +200,13 @@ def _main_model(endpoint: Endpoint | None) -> str | None:
     if endpoint is None or endpoint.models is None or not endpoint.models.names:
         return None
     return endpoint.models.names[0]
+
+
+def _media_blocks(media: Sequence[MediaItem], block_size: int) -> MediaIds | None:
+    """Block number -> names of the media items that touch it, in order of position."""
+    blocks: dict[int, list[MediaId]] = {}
+    for item in media:
+        last = item.offset + max(item.length, 1) - 1
+        for block in range(item.offset // block_size, last // block_size + 1):
+            blocks.setdefault(block, []).append(item.name)
+    return blocks or None

@@ -12,6 +12,7 @@ import msgspec
 
 from router.config.duration import seconds
 
+_BlockSize = Annotated[int, msgspec.Meta(ge=0, le=65536)]
 _AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -28,8 +29,8 @@ class TokenProcessor(_Camel, frozen=True):
         hash_algorithm: Has no effect.
     """
 
-    block_size_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
-    block_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    block_size_tokens: _BlockSize = 0
+    block_size: _BlockSize = 0
     hash_seed: str = ""
     hash_algorithm: str = ""
 
@@ -43,7 +44,7 @@ class TierWeight(_Camel, frozen=True):
     """What a block in a tier is worth, beside one in GPU memory."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
-    weight: Annotated[float, msgspec.Meta(ge=0)]
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
 class IndexStorage(_Camel, frozen=True):

@@ -18,14 +18,25 @@ _MAX_TOKEN_ID = 2**31 - 1
 """Engines keep token ids in signed 32-bit tensors."""
 
 
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
 class _Body(msgspec.Struct):
     """Fields that both APIs share."""
 
     model: str | None = None
     stream: bool | None = None
+    stream_options: _StreamOptions | None = None
     cache_salt: str | None = None
     kv_transfer_params: dict[str, Any] | None = None
     vllm_xargs: dict[str, Any] | None = None
+
+    @property
+    def tells_usage(self) -> bool:
+        """The answer will say what it cost: a stream does so only when asked."""
+        options = self.stream_options
+        return not self.stream or (options is not None and bool(options.include_usage))
 
 
 class Completion(_Body):

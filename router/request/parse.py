@@ -69,5 +69,5 @@ def parse(
         token_ids=token_ids,
         prompt_known=known,
         cache_salt=read.cache_salt,
-        stream=bool(read.stream),
+        tells_usage=read.tells_usage,
     )

@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         prompt_known: False where no prompt can be read: other paths, a hidden body, an empty
             prompt.
         cache_salt: Client's salt; blocks of another salt never match.
-        stream: The client asked for server-sent events.
+        tells_usage: The answer will say what it cost.
     """
 
     id: str
@@ -45,4 +45,4 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     token_ids: bytes | None = None
     prompt_known: bool = False
     cache_salt: str | None = None
-    stream: bool = False
+    tells_usage: bool = False

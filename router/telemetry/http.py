@@ -11,12 +11,12 @@ from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from router.errors import BadRequest
+from router.errors import RouterError
 from router.telemetry.decisions import Decisions
 from router.telemetry.metrics import Metrics
 
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
-"""Body of ``POST /debug/match`` -> its answer. Raises BadRequest."""
+"""Body of ``POST /debug/match`` -> its answer. Raises RouterError."""
 
 DEFAULT_LIMIT = 50
 
@@ -62,7 +62,7 @@ def application(pages: Pages) -> web.Application:
             web.get("/readyz", handlers.readyz),
             web.post("/debug/match", handlers.match),
             web.get("/debug/decisions", handlers.decisions),
-            web.get("/debug/decisions/{request_id}", handlers.decision),
+            web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
         ]
     )
@@ -90,7 +90,7 @@ class _Handlers:
             return _error(404, "no precise-prefix-cache-producer is configured")
         try:
             return _json(await self._pages.match(await request.read()))
-        except BadRequest as error:
+        except RouterError as error:
             return _error(error.status, str(error))
 
     async def decisions(self, request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ import msgspec
 from indexer.block import Holder
 from indexer.hashing import pack
 from indexer.prefix_index import Lookup
-from router.errors import BadRequest
+from router.errors import BadRequest, TokensUnknown
 from router.producers.facts import Facts, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
@@ -37,7 +37,7 @@ class Matcher:
         self._prefix = prefix
 
     async def answer(self, body: bytes) -> Mapping[str, Any]:
-        """`body` is an OpenAI body or ``{"model", "token_ids"}``. Raises BadRequest."""
+        """`body`: an OpenAI body or ``{"model", "token_ids"}``. Raises RouterError."""
         try:
             question = _decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -61,7 +61,7 @@ class Matcher:
                 await producer.produce(request, (), facts)
         tokens = facts.get(Tokens)
         if tokens is None:
-            raise BadRequest("the prompt's token ids are not known: is the tokenizer serving it?")
+            raise TokensUnknown("the prompt's token ids are not known: is the tokenizer serving?")
         return tokens.ids
 
     def _described(self, tokens: bytes, lookup: Lookup) -> Mapping[str, Any]:

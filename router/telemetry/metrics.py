@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from router.errors import RouterError
+from router.request.usage import Usage
 from router.telemetry.decisions import Record
 
 REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
@@ -44,8 +45,8 @@ DECISION_BUCKETS = (
 
 TOKEN_BUCKETS = (1, *(2**n for n in range(3, 21)))
 
-MAX_MODEL_NAMES = 1000
-"""Distinct model names that become label values; clients invent them freely."""
+OTHER_MODELS = "other"
+"""What models are called together that no endpoint serves: clients invent names freely."""
 
 
 Values = Mapping[tuple[str, ...], float]
@@ -94,14 +95,24 @@ class _Sources:
                 yield metric
 
 
+class _ModelMetrics(msgspec.Struct, frozen=True):
+    """The series that every request of a model touches."""
+
+    labels: tuple[str, ...]
+    requests: Counter
+    duration: Histogram
+
+
 class Metrics:
     """The router's registry; told of each request as an Observer of the director."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_served: Callable[[str], bool]) -> None:
+        """`is_served` tells the model names that become label values."""
+        self._is_served = is_served
         self.registry = CollectorRegistry()
         self._sources = _Sources()
         self.registry.register(self._sources)
-        self._models: set[str] = set()
+        self._models: dict[str, _ModelMetrics] = {}
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
@@ -136,7 +147,7 @@ class Metrics:
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        self._requests.labels(*self._labels(record)).inc()
+        self._of(record).requests.inc()
         self._decision.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
@@ -147,26 +158,24 @@ class Metrics:
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
-        labels = self._labels(record)
-        self._requests.labels(*labels).inc()
-        self._errors.labels(*labels, error.kind).inc()
+        model = self._of(record)
+        model.requests.inc()
+        self._errors.labels(*model.labels, error.kind).inc()
 
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
-        labels = self._labels(record)
+        model = self._of(record)
         if record.duration_ms is not None:
-            self._duration.labels(*labels).observe(record.duration_ms / 1e3)
+            model.duration.observe(record.duration_ms / 1e3)
         if record.status is None or record.status >= 400:
             code = "Abandoned" if record.status is None else f"HTTP{record.status}"
-            self._errors.labels(*labels, code).inc()
+            self._errors.labels(*model.labels, code).inc()
         if record.usage_unreadable:
             self._unreadable.inc()
-        self._usage(record, labels)
+        if record.usage is not None:
+            self._usage(record, record.usage, model.labels)
 
-    def _usage(self, record: Record, labels: tuple[str, ...]) -> None:
-        usage = record.usage
-        if usage is None:
-            return
+    def _usage(self, record: Record, usage: Usage, labels: tuple[str, ...]) -> None:
         self._input.labels(*labels).observe(usage.prompt_tokens)
         self._output.labels(*labels).observe(usage.completion_tokens)
         if usage.cached_tokens is None:
@@ -176,14 +185,16 @@ class Metrics:
             self._compared.inc(usage.cached_tokens)
             self._compared_predicted.inc(record.predicted_cached_tokens)
 
-    def _labels(self, record: Record) -> tuple[str, ...]:
-        model = record.model
-        if model not in self._models:
-            if len(self._models) < MAX_MODEL_NAMES:
-                self._models.add(model)
-            else:
-                model = "other"
-        return (model, model, "default-flow", "0")
+    def _of(self, record: Record) -> _ModelMetrics:
+        """The series of a request's model; looked up once a model, since that costs."""
+        name = record.model if self._is_served(record.model) else OTHER_MODELS
+        known = self._models.get(name)
+        if known is not None:
+            return known
+        labels = (name, name, "default-flow", "0")
+        made = _ModelMetrics(labels, self._requests.labels(*labels), self._duration.labels(*labels))
+        self._models[name] = made
+        return made
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)

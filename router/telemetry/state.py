@@ -9,10 +9,11 @@ from indexer.block import Trust
 from indexer.feed import Feed
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import Endpoint
+from router.pool.outliers import Outliers
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
-from router.producers.tokens import SidecarClient
+from router.producers.tokens import Backend
 from router.telemetry.metrics import Sample, Values
 
 
@@ -44,18 +45,20 @@ class State:
     def __init__(
         self,
         pool: Pool,
+        outliers: Outliers,
         discovery: Discovery,
         streams: StreamStats,
-        sidecars: Sequence[SidecarClient],
+        tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
     ) -> None:
         self.serving = False
         self.config_warnings: Sequence[str] = ()
         self._pool = pool
+        self._outliers = outliers
         self._discovery = discovery
         self._streams = streams
-        self._sidecars = sidecars
+        self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
 
@@ -67,12 +70,18 @@ class State:
             faults.append("no endpoints")
         if self._discovery.error is not None:
             faults.append(f"discovery: {self._discovery.error}")
-        faults += [f"discovery: left out {entry}" for entry in self._discovery.warnings]
+        faults += [f"discovery: {entry}" for entry in self._discovery.warnings]
         faults += [
             f"endpoint {e.address}: does not answer scrapes" for e in endpoints if not e.alive
         ]
         faults += [f"endpoint {e.address}: not scraped yet" for e in endpoints if e.metrics is None]
-        faults += ["tokenizer: not connected" for s in self._sidecars if not s.stats.connected]
+        faults += [
+            f"endpoint {e.address}: kept out, its last answers failed"
+            for e in self._outliers.out(endpoints)
+        ]
+        faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
+        hanging = [s for s in self._tokenizers if s.stats.hanging]
+        faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
             for feed in prefix.index.feeds():
                 if feed.trust is Trust.STALE:
@@ -97,7 +106,7 @@ class State:
                     "tokenized": s.stats.tokenized,
                     "missing": dict(s.stats.missing),
                 }
-                for s in self._sidecars
+                for s in self._tokenizers
             ],
             "streams": {
                 "open": self._streams.open,
@@ -116,8 +125,8 @@ class State:
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
-        for sidecar in self._sidecars:
-            yield from _sidecar_samples(sidecar)
+        for tokenizer in self._tokenizers:
+            yield from _tokenizer_samples(tokenizer)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
 
@@ -147,10 +156,10 @@ class State:
         )
 
 
-def _sidecar_samples(sidecar: SidecarClient) -> Iterator[Sample]:
-    stats = sidecar.stats
+def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
+    stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
-    yield Sample("warmroute_tokenizer_connected", "The sidecar is reached.", connected)
+    yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}

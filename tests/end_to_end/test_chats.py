@@ -149,3 +149,39 @@ async def test_a_model_that_nobody_serves_gets_the_engines_own_error(tmp_path: P
             await client.chat.completions.create(
                 model="nobody", messages=[{"role": "user", "content": "hi"}]
             )
+
+
+async def test_a_stream_ends_with_the_usage_it_was_asked_for(tmp_path: Path) -> None:
+    async with running_fleet(tmp_path, engines=2) as fleet, client_of(fleet) as client:
+        messages: list[Any] = [{"role": "user", "content": prose(5, 80)}]
+        reported: list[Any] = []
+        for options in ({"include_usage": True}, {"include_usage": True}, None):
+            extra: Any = {} if options is None else {"stream_options": options}
+            stream = await client.chat.completions.create(
+                model="tiny", messages=messages, max_tokens=8, stream=True, **extra
+            )
+            chunks = [chunk async for chunk in stream]
+            assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+            usage = chunks[-1].usage
+            reported.append(usage.prompt_tokens_details.cached_tokens if usage else None)
+        assert reported[0] == 0
+        assert reported[1] > 100
+        assert reported[2] is None
+        events = await endings(fleet, 3)
+        assert [event["reported"] for event in events] == reported
+        assert [event["predicted"] for event in events] == [0, reported[1], reported[1]]
+
+
+async def test_an_adapter_has_a_cache_of_its_own(tmp_path: Path) -> None:
+    async with (
+        running_fleet(tmp_path, engines=2, engine_flags=("--lora=sql",)) as fleet,
+        client_of(fleet) as client,
+    ):
+        messages: list[Any] = [{"role": "user", "content": prose(6, 80)}]
+        for model in ("tiny", "sql", "sql", "tiny"):
+            await client.chat.completions.create(model=model, messages=messages, max_tokens=8)
+        events = await endings(fleet, 4)
+        assert [event["predicted"] > 0 for event in events] == [False, False, True, True]
+        assert [event["predicted"] for event in events] == [e["reported"] for e in events]
+        assert events[1]["endpoint"] == events[2]["endpoint"]
+        assert events[0]["endpoint"] == events[3]["endpoint"]

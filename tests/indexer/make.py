@@ -45,7 +45,9 @@ def store_event(
     **fields: Any,
 ) -> BlockStored:
     ids = prompt(len(names)) if tokens is None else tokens
-    return BlockStored(names, parent, pack(ids), fields.pop("block_size", BLOCK_SIZE), **fields)
+    return BlockStored(
+        list(names), parent, pack(ids), fields.pop("block_size", BLOCK_SIZE), **fields
+    )
 
 
 def stored(
@@ -99,6 +101,7 @@ def captured_frames(line: dict[str, Any]) -> list[bytes]:
 
 def swept(index: BlockIndex) -> BlockIndex:
     """The index after all clearing up."""
-    while index.sweep(7):
-        pass
-    return index
+    for _ in range(100_000):
+        if not index.sweep(7):
+            return index
+    raise AssertionError("the clearing up has no end")

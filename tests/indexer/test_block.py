@@ -8,7 +8,11 @@ from indexer.block import Holder, Identity, Match, Trust
 
 
 def test_values_cannot_be_changed() -> None:
-    for value, field in ((Identity("m"), "model"), (Holder("a"), "rank"), (Match(0, {}, 0), "blocks")):
+    for value, field in (
+        (Identity("m"), "model"),
+        (Holder("a"), "rank"),
+        (Match(0, {}, 0), "blocks"),
+    ):
         with pytest.raises(AttributeError):
             setattr(value, field, None)
 

@@ -40,7 +40,9 @@ def test_hashes_content_first_and_then_chains_it() -> None:
 def test_content_hash_has_the_value_that_other_routers_use() -> None:
     # XXH3-64 with seed 1337 over ids 0..15 as little-endian u32.
     local = xxh3_64_intdigest(pack(range(16)), 1337)
-    assert block_hashes(pack(range(16)), 16, 0) == [xxh3_64_intdigest(local.to_bytes(8, "little"), 0)]
+    assert block_hashes(pack(range(16)), 16, 0) == [
+        xxh3_64_intdigest(local.to_bytes(8, "little"), 0)
+    ]
 
 
 def test_a_partial_block_has_no_hash() -> None:
@@ -96,6 +98,12 @@ def test_media_that_differ_hash_differently(
 ) -> None:
     tokens = pack(make.prompt())
     assert block_hashes(tokens, 16, 1, one)[-1] != block_hashes(tokens, 16, 1, other)[-1]
+
+
+def test_a_single_block_carries_its_media_too() -> None:
+    tokens = pack(make.prompt(1))
+    assert block_hashes(tokens, 16, 1) == block_hashes(pack(make.prompt(2)), 16, 1)[:1]
+    assert block_hashes(tokens, 16, 1, {0: ["x"]}) != block_hashes(tokens, 16, 1)
 
 
 def test_no_media_is_the_same_as_media_on_no_block() -> None:

@@ -32,6 +32,15 @@ def test_one_tier_tells_how_far_each_goes(table: dict[int, int]) -> None:
     assert _by_bit(ends) == {bit: _leading(bit, table) for bit in single_bits(WALKERS)}
 
 
+@given(st.lists(st.tuples(st.integers(1, 70), st.integers(0, WALKERS)), max_size=6))
+def test_long_runs_of_equal_masks_end_where_they_end(runs: list[tuple[int, int]]) -> None:
+    masks = [mask for length, mask in runs for _ in range(length)]
+    ends = walk_one_tier(range(len(masks)), masks.__getitem__, WALKERS)
+    for bit in single_bits(WALKERS):
+        leading = next((at for at, mask in enumerate(masks) if not mask & bit), len(masks))
+        assert _by_bit(ends)[bit] == leading
+
+
 @given(TABLES, TABLES)
 def test_tiers_add_up_and_each_block_counts_in_its_best(
     gpu: dict[int, int], cpu: dict[int, int]
@@ -63,6 +72,7 @@ def test_who_does_not_walk_is_not_counted(table: dict[int, int]) -> None:
 
 def test_a_walk_of_nobody_or_along_nothing_ends_at_once() -> None:
     assert walk_one_tier(HASHES, {0: 1}.get, 0) == {}
+    assert walk_one_tier(HASHES, dict[int, int]().get, 0b11) == {0: 0b11}
     assert walk_tiers(HASHES, [{0: 1}.get], 0)[0] == {}
     assert walk_one_tier([], {0: 1}.get, 0b11) == {0: 0b11}
     assert walk_on([], [], {0: 1}, {0: 0b11}) == {0: 0b11}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from router.director import Director, Routed
@@ -169,6 +170,12 @@ async def test_only_good_answers_are_read(status: int, read: bool) -> None:
     assert fixture.director.responded(routed, status, {}) is read
 
 
+async def test_an_answer_that_tells_no_usage_is_not_read() -> None:
+    fixture = Fixture("a:1")
+    routed = await fixture.route(b'{"prompt": "hi", "stream": true}')
+    assert not fixture.director.responded(routed, 200, {})
+
+
 @pytest.mark.parametrize(("sample", "least", "most"), [(0, 0, 0), (1, 400, 400), (4, 60, 140)])
 async def test_usage_is_read_of_a_share_of_requests(sample: int, least: int, most: int) -> None:
     fixture = Fixture("a:1", usage_sample=sample)
@@ -214,3 +221,36 @@ async def test_an_endpoint_that_left_while_facts_were_gathered_is_not_picked() -
 
     fixture.director._producers = [Leaves()]
     assert (await fixture.route()).destination == "b:1"
+
+
+async def test_an_endpoint_whose_answers_fail_is_left_while_others_exist() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    for _ in range(3):
+        routed = await fixture.route()
+        assert routed.destination == "b:1"
+        fixture.director.responded(routed, 503, {})
+        fixture.director.ended(routed)
+    assert (await fixture.route()).destination == "a:1"
+
+
+async def test_names_of_any_length_are_kept_short() -> None:
+    fixture = Fixture("a:1")
+    body = msgspec.json.encode({"model": "m" * 1_000_000, "prompt": "x"})
+    routed = await fixture.route(body, request_id="r" * 5000)
+    assert routed.headers == {}
+    assert (len(routed.record.model), len(routed.record.request_id)) == (256, 256)
+
+
+async def test_a_large_body_is_read_aside() -> None:
+    fixture = Fixture("a:1")
+    aside: list[int] = []
+
+    async def run(read: Callable[[], Request]) -> Request:
+        aside.append(1)
+        return read()
+
+    fixture.director._aside = run
+    await fixture.route(BODY)
+    assert aside == []
+    await fixture.route(msgspec.json.encode({"prompt": "x" * 1024 * 1024}))
+    assert aside == [1]

@@ -50,6 +50,8 @@ def test_values_are_read(read: Callable[[str], object], text: str, value: object
         (flags.port, "65536"),
         (flags.port, "x"),
         (flags.count, "-1"),
+        (flags.body_bytes, "0"),
+        (flags.body_bytes, "2147483647"),
         (flags.octal, "9"),
         (flags.model, "a"),
         (flags.model, "=b"),

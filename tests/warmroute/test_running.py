@@ -8,7 +8,23 @@ from collections.abc import Callable
 import pytest
 
 from warmroute.errors import StartError
-from warmroute.running import complete, run
+from warmroute.running import INTERRUPTED, complete, run
+
+
+def test_a_second_signal_does_not_wait_for_an_orderly_end() -> None:
+    cleaned = []
+
+    async def service(ready: Callable[[], None], stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await stop.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(True)
+
+    assert run(service) == INTERRUPTED
+    assert cleaned
 
 
 class Refused(Exception):

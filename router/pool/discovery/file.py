@@ -75,7 +75,12 @@ def parse(text: bytes, path: str) -> Listing:
     try:
         file = msgspec.convert(_load(text), EndpointsFile)
         judged = [_judge(entry, f"$.endpoints[{i}]") for i, entry in enumerate(file.endpoints)]
-    except (yaml.YAMLError, msgspec.DecodeError, DiscoveryError) as error:
+    except yaml.MarkedYAMLError as error:
+        line = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise DiscoveryError(f"{path}: not valid YAML: {error.problem}{line}") from error
+    except yaml.YAMLError as error:
+        raise DiscoveryError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    except (msgspec.DecodeError, DiscoveryError) as error:
         raise DiscoveryError(f"{path}: {error}") from error
     except RecursionError as error:
         raise DiscoveryError(f"{path}: nested too deeply") from error

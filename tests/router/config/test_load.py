@@ -155,6 +155,28 @@ SCORER = "prefix-cache-scorer"
             id="bad-duration",
         ),
         pytest.param(
+            {
+                "plugins": [
+                    {
+                        "type": PRECISE,
+                        "parameters": {"tokenProcessorConfig": {"blockSizeTokens": 10**20}},
+                    }
+                ]
+            },
+            "$.plugins[0].parameters.tokenProcessorConfig.blockSizeTokens",
+            id="huge-block",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": "token-producer", "parameters": {"sidecar": {"timeout": "-5s"}}}
+                ]
+            },
+            "$.plugins[0].parameters.sidecar",
+            id="negative-duration",
+        ),
+        pytest.param({"flowControl": {}}, "`flowControl` - at `$`", id="top-level-path"),
+        pytest.param(
             {"plugins": plugins("queue-scorer"), "schedulingProfiles": profile("other")},
             "undefined plugin 'other'; defined: queue-scorer"
             " - at `$.schedulingProfiles[0].plugins[0].pluginRef`",
@@ -200,7 +222,7 @@ SCORER = "prefix-cache-scorer"
                 "$.schedulingProfiles[0].plugins[0].weight",
                 id=f"weight-{weight}",
             )
-            for weight in (-1, "2", float("nan"))
+            for weight in (-1, "2", float("nan"), float("inf"))
         ),
         pytest.param(
             {"plugins": plugins(SCORER)},

@@ -10,7 +10,7 @@ from indexer.block import Trust
 from indexer.hashing import pack
 from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, HeldPrefix, PrefixMatch, Tokens
+from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.scheduling.types import Decision
@@ -262,3 +262,16 @@ def test_other_endpoints_are_followed_on_the_configured_port_plus_rank() -> None
         ("tcp://[::1]:5557", "kv@", 0)
     ]
     assert sources_of(make.endpoint(A), discoverPods=False) == []
+
+
+async def test_the_same_text_around_another_image_matches_only_before_it() -> None:
+    fixture = Fixture(make.endpoint(A))
+    keys = [None, [["image-a", 4]], None, None]
+    fixture.announce(A, stored([1, 2, 3, 4], range(64), extra_keys=keys))
+    for image, blocks in (("image-a", 4), ("image-b", 1)):
+        facts = Facts()
+        facts.put(Tokens(PROMPT, (MediaItem(image, 20, 6),)), "tokens")
+        await fixture.prefix.produce(make.request(), fixture.pool.snapshot(), facts)
+        match = facts.get(PrefixMatch, "prefix")
+        assert match is not None
+        assert match.held[A].blocks == blocks

@@ -1,190 +1,90 @@
-"""The client of the sidecar, against the real sidecar over a real Unix socket."""
-
 from __future__ import annotations
 
 import asyncio
-from array import array
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
-import grpc
-import msgspec
-import pytest
-
+from router.producers.breaker import FAILURES
 from router.producers.facts import Facts, Tokens
-from router.producers.tokens import Missing, SidecarClient, TokenProducer
-from router.request.types import Kind
-from simulator.config import BUNDLED_MODEL_DIR
+from router.producers.tokens import Missing, TokenProducer, TokenStats
+from router.request.types import Request
 from tests.support import make
-from tests.support.processes import until
-from tokenizer_sidecar.pb import tokenizer_pb2 as pb
-from tokenizer_sidecar.pb.tokenizer_pb2_grpc import add_TokenizerServicer_to_server
-from tokenizer_sidecar.render import Renderer
-from tokenizer_sidecar.server import SidecarConfig, serve
 
-BODY = msgspec.json.encode({"model": "tiny", "prompt": "Hello there, how are you today?"})
+SEVEN = Tokens(b"\7\0\0\0")
 
 
-@asynccontextmanager
-async def sidecar(socket: Path) -> AsyncIterator[None]:
-    ready, stop = asyncio.Event(), asyncio.Event()
-    config = SidecarConfig(socket=socket, models={"tiny": BUNDLED_MODEL_DIR})
-    async with asyncio.TaskGroup() as group:
-        group.create_task(serve(config, ready.set, stop))
-        await ready.wait()
-        try:
-            yield
-        finally:
-            stop.set()
+class Answers:
+    """A backend that says one thing, and notes what it was asked."""
 
-
-@asynccontextmanager
-async def client(socket: Path, timeout_s: float = 5.0) -> AsyncIterator[SidecarClient]:
-    made = SidecarClient(str(socket), timeout_s, 65 * 1024 * 1024)
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(made.run())
-        try:
-            yield made
-        finally:
-            running.cancel()
-
-
-async def tokenized(
-    made: SidecarClient, model: str = "tiny", body: bytes = BODY
-) -> bytes | Missing:
-    return await made.tokenize(model, Kind.COMPLETION, body)
-
-
-async def test_ids_come_back_packed(tmp_path: Path) -> None:
-    socket = tmp_path / "t.sock"
-    async with sidecar(socket), client(socket) as made:
-        await until(lambda: made.stats.connected)
-        ids = await until(lambda: _ids(made))
-        expected = Renderer.load(BUNDLED_MODEL_DIR).completion(msgspec.json.decode(BODY))[0]
-        assert array("I", ids).tolist() == expected
-
-
-async def _ids(made: SidecarClient) -> bytes | None:
-    answer = await tokenized(made)
-    return None if isinstance(answer, Missing) else answer
-
-
-async def test_many_requests_share_the_stream(tmp_path: Path) -> None:
-    socket = tmp_path / "t.sock"
-    async with sidecar(socket), client(socket) as made:
-        await until(lambda: _ids(made))
-        bodies = [msgspec.json.encode({"prompt": f"number {n} " * n}) for n in range(1, 100)]
-        answers = await asyncio.gather(*(tokenized(made, body=body) for body in bodies))
-        alone = [await tokenized(made, body=body) for body in bodies]
-        assert answers == alone
-        assert made.stats.connections == 1
-
-
-@pytest.mark.parametrize(
-    ("model", "body", "reason"),
-    [
-        ("nobody", BODY, Missing.UNKNOWN_MODEL),
-        ("tiny", b'{"prompt": null}', Missing.REFUSED),
-        ("tiny", b'{"prompt_embeds": "x"}', Missing.UNSUPPORTED),
-    ],
-)
-async def test_what_cannot_be_tokenized_has_a_reason(
-    tmp_path: Path, model: str, body: bytes, reason: Missing
-) -> None:
-    socket = tmp_path / "t.sock"
-    async with sidecar(socket), client(socket) as made:
-        await until(lambda: _ids(made))
-        assert await tokenized(made, model, body) is reason
-
-
-async def test_a_sidecar_that_comes_late_dies_and_comes_back_is_used_again(tmp_path: Path) -> None:
-    socket = tmp_path / "t.sock"
-    async with client(socket) as made:
-        assert await tokenized(made) is Missing.UNAVAILABLE
-        for connections in (1, 2):
-            async with sidecar(socket):
-                await until(lambda: _ids(made))
-                assert made.stats.connections == connections
-            await until(lambda: not made.stats.connected)
-            assert await tokenized(made) is Missing.UNAVAILABLE
-
-
-class Silent:
-    """A sidecar that reads everything and never answers."""
-
-    async def Tokenize(  # noqa: N802 - the name is the contract's
-        self, requests: AsyncIterator[pb.TokenizeRequest], context: object
-    ) -> None:
-        async for _ in requests:
-            pass
-
-    async def ListModels(self, request: object, context: object) -> pb.ListModelsReply:  # noqa: N802
-        return pb.ListModelsReply()
-
-
-async def test_a_silent_sidecar_costs_the_budget_and_no_more(tmp_path: Path) -> None:
-    socket = tmp_path / "t.sock"
-    server = grpc.aio.server()
-    add_TokenizerServicer_to_server(Silent(), server)  # type: ignore[arg-type]
-    server.add_insecure_port(f"unix:{socket}")
-    await server.start()
-    try:
-        async with client(socket, timeout_s=0.05) as made:
-            await until(lambda: made.stats.connected)
-            loop = asyncio.get_running_loop()
-            before = loop.time()
-            assert await tokenized(made) is Missing.TIMEOUT
-            assert loop.time() - before < 2
-            assert made._waiting == {}
-    finally:
-        await server.stop(None)
-
-
-class Answers(SidecarClient):
-    """A client whose sidecar says one thing, and that notes what it was asked."""
-
-    def __init__(self, answer: bytes | Missing) -> None:
-        super().__init__("unused", 1.0, 1000)
+    def __init__(self, answer: Tokens | Missing) -> None:
         self.answer = answer
         self.models: list[str] = []
+        self.stats = TokenStats()
 
-    async def tokenize(self, model: str, kind: Kind, body: bytes) -> bytes | Missing:
+    async def tokenize(self, model: str, request: Request) -> Tokens | Missing:
         self.models.append(model)
         return self.answer
 
+    async def run(self) -> None:
+        await asyncio.Event().wait()
 
-async def produced(
-    client_: SidecarClient, model_name: str = "", **request: object
-) -> Tokens | None:
-    facts = Facts()
-    producer = TokenProducer("tokens", client_, lambda model: f"base-of-{model}", model_name)
-    await producer.produce(make.request(**request), (), facts)
-    return facts.get(Tokens, "tokens")
+
+class Fixture:
+    """A producer over such a backend, with a clock that a test moves."""
+
+    def __init__(self, answer: Tokens | Missing, model_name: str = "") -> None:
+        self.backend = Answers(answer)
+        self.now = 0.0
+        self.producer = TokenProducer(
+            "tokens", self.backend, lambda m: f"base-of-{m}", lambda: self.now, model_name
+        )
+
+    async def tokens(self, **request: object) -> Tokens | None:
+        facts = Facts()
+        await self.producer.produce(make.request(prompt_known=True, **request), (), facts)
+        return facts.get(Tokens, "tokens")
 
 
 async def test_the_base_models_tokenizer_is_asked_unless_one_is_named() -> None:
-    answers = Answers(b"\1\0\0\0")
-    assert await produced(answers, prompt_known=True, model="sql") == Tokens(b"\1\0\0\0")
-    await produced(answers, "always-this", prompt_known=True, model="sql")
-    assert answers.models == ["base-of-sql", "always-this"]
-    assert answers.stats.tokenized == 2
+    by_model, named = Fixture(SEVEN), Fixture(SEVEN, "always-this")
+    assert await by_model.tokens(model="sql") == SEVEN
+    assert await named.tokens(model="sql") == SEVEN
+    assert by_model.backend.models == ["base-of-sql"]
+    assert named.backend.models == ["always-this"]
+    assert by_model.backend.stats.tokenized == 1
 
 
 async def test_ids_that_the_client_sent_are_used_as_they_are() -> None:
-    answers = Answers(Missing.FAILED)
-    tokens = await produced(answers, prompt_known=True, token_ids=b"\7\0\0\0")
-    assert tokens == Tokens(b"\7\0\0\0")
-    assert answers.models == []
+    fixture = Fixture(Missing.FAILED)
+    assert await fixture.tokens(token_ids=b"\7\0\0\0") == SEVEN
+    assert fixture.backend.models == []
 
 
 async def test_missing_ids_are_counted_by_reason() -> None:
-    answers = Answers(Missing.NOT_READY)
-    assert await produced(answers, prompt_known=True) is None
-    assert answers.stats.missing == {Missing.NOT_READY: 1}
+    fixture = Fixture(Missing.NOT_READY)
+    assert await fixture.tokens() is None
+    assert fixture.backend.stats.missing == {Missing.NOT_READY: 1}
 
 
 async def test_a_prompt_that_cannot_be_read_asks_nobody() -> None:
-    answers = Answers(b"")
-    assert await produced(answers, prompt_known=False) is None
-    assert answers.models == []
+    fixture = Fixture(SEVEN)
+    await fixture.producer.produce(make.request(prompt_known=False), (), Facts())
+    assert fixture.backend.models == []
+
+
+async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
+    fixture = Fixture(Missing.TIMEOUT)
+    for _ in range(20):
+        await fixture.tokens()
+    assert len(fixture.backend.models) == FAILURES
+    assert fixture.backend.stats.missing[Missing.BREAKER_OPEN] == 20 - FAILURES
+    assert fixture.backend.stats.hanging
+    fixture.now += 1.0
+    fixture.backend.answer = SEVEN
+    assert [await fixture.tokens() for _ in range(3)] == [SEVEN] * 3
+    assert not fixture.backend.stats.hanging
+
+
+async def test_what_costs_no_time_opens_no_breaker() -> None:
+    fixture = Fixture(Missing.UNAVAILABLE)
+    for _ in range(20):
+        await fixture.tokens()
+    assert len(fixture.backend.models) == 20

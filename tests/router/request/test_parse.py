@@ -144,9 +144,25 @@ def test_both_spellings_of_a_surrogate_pair_are_legal() -> None:
 
 
 def test_fields_of_the_request_are_kept() -> None:
-    request = completion(model="m", prompt="x", stream=True, cache_salt="s", future_field=[1])
-    assert (request.model, request.stream, request.cache_salt) == ("m", True, "s")
+    request = completion(model="m", prompt="x", cache_salt="s", future_field=[1])
+    assert (request.model, request.cache_salt) == ("m", "s")
     assert request.body.startswith(b"{")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, True),
+        ({"stream": False}, True),
+        ({"stream": True}, False),
+        ({"stream": True, "stream_options": {}}, False),
+        ({"stream": True, "stream_options": None}, False),
+        ({"stream": True, "stream_options": {"include_usage": True, "x": 1}}, True),
+    ],
+    ids=str,
+)
+def test_a_stream_tells_its_usage_only_when_asked(fields: dict[str, Any], told: bool) -> None:
+    assert completion(prompt="x", **fields).tells_usage is told
 
 
 def test_a_missing_model_is_the_engines_default() -> None:

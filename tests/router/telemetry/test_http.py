@@ -26,7 +26,7 @@ async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncItera
         decisions.add(Record(request_id=name, at=1.0, kind="chat", model="m"))
     app = application(
         Pages(
-            metrics=Metrics(),
+            metrics=Metrics(lambda _: True),
             decisions=decisions,
             ready=lambda: ready,
             degraded=lambda: ["something"],

@@ -10,7 +10,7 @@ from router.telemetry.metrics import Metrics
 
 
 def test_each_request_is_kept_counted_and_logged_once_without_its_prompt() -> None:
-    metrics, decisions = Metrics(), Decisions()
+    metrics, decisions = Metrics(lambda _: True), Decisions()
     journal = Journal(metrics, decisions)
     record = Record(request_id="r1", at=1.0, kind="chat", model="m", endpoint="a:1")
     record.scores = {"queue-scorer": {"a:1": 0.12345}}
@@ -42,7 +42,7 @@ def test_each_request_is_kept_counted_and_logged_once_without_its_prompt() -> No
 
 def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
     decisions = Decisions()
-    journal = Journal(Metrics(), decisions)
+    journal = Journal(Metrics(lambda _: True), decisions)
     record = Record(request_id="r1", at=1.0, kind="chat", model="", refused="no good")
     with capture_logs() as logs:
         journal.refused(record, BadRequest("no good"))

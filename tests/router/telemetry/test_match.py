@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from router.errors import BadRequest
+from router.errors import BadRequest, TokensUnknown
 from router.pool.endpoint import Endpoint, KvEvents
 from router.producers.facts import Facts, Tokens
 from router.request.types import Kind, Request
@@ -113,5 +113,5 @@ async def test_a_question_that_makes_no_sense_is_a_bad_request(body: bytes) -> N
 
 
 async def test_a_prompt_nobody_can_tokenize_is_said() -> None:
-    with pytest.raises(BadRequest, match="tokenizer"):
+    with pytest.raises(TokensUnknown, match="tokenizer"):
         await matcher(Fixture()).answer(b'{"model": "untokenized", "prompt": "x"}')

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from router.errors import NoEndpoints
 from router.request.usage import Usage
 from router.telemetry.decisions import Record
-from router.telemetry.metrics import MAX_MODEL_NAMES, Metrics, Sample
+from router.telemetry.metrics import Metrics, Sample
 
 
 def record(**fields: Any) -> Record:
@@ -28,7 +28,7 @@ LABELS = {
 
 
 def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     done = record(prompt_tokens=70, predicted_cached_tokens=64, took_ms=2.0)
     metrics.routed(done)
     done.status, done.duration_ms, done.usage = 200, 500.0, Usage(70, 5, 48)
@@ -44,7 +44,7 @@ def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
 
 
 def test_errors_are_counted_by_what_they_were() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.refused(record(), NoEndpoints("none"))
     metrics.ended(record(status=503))
     metrics.ended(record())
@@ -53,23 +53,25 @@ def test_errors_are_counted_by_what_they_were() -> None:
 
 
 def test_unparsed_requests_and_unreadable_usage_are_counted() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.routed(record(kind="other"))
     metrics.ended(record(usage_unreadable=True))
     assert value(metrics, "warmroute_unparsed_requests_total") == 1
     assert value(metrics, "warmroute_unreadable_usage_total") == 1
 
 
-def test_invented_model_names_do_not_grow_the_page_for_ever() -> None:
-    metrics = Metrics()
-    for i in range(MAX_MODEL_NAMES + 50):
-        metrics.routed(record(model=f"m{i}"))
+def test_only_names_that_are_served_become_label_values() -> None:
+    metrics = Metrics({"m"}.__contains__)
+    for i in range(50):
+        metrics.routed(record(model=f"invented-{i}"))
+    metrics.routed(record())
     other = {**LABELS, "model_name": "other", "target_model_name": "other"}
     assert value(metrics, "llm_d_epp_request_total", **other) == 50
+    assert value(metrics, "llm_d_epp_request_total", **LABELS) == 1
 
 
 def test_what_others_count_is_asked_for_when_the_page_is() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     counted: dict[tuple[str, ...], float] = {("a",): 1.0}
     metrics.watch(lambda: [Sample("warmroute_things", "Some.", counted, ("kind",), True)])
     counted["b",] = 2.0
@@ -77,7 +79,7 @@ def test_what_others_count_is_asked_for_when_the_page_is() -> None:
 
 
 def test_the_page_parses_whatever_a_model_is_called() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.routed(record(model='a"b\\c\n\N{GRINNING FACE}'))
     families = list(text_string_to_metric_families(generate_latest(metrics.registry).decode()))
     names = {s.labels.get("model_name") for f in families for s in f.samples}

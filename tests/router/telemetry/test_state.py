@@ -5,9 +5,11 @@ import pytest
 
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import EngineMetrics
+from router.pool.outliers import Outliers
 from router.producers.facts import Facts
 from router.producers.inflight import InFlightLoad
-from router.producers.tokens import Missing, SidecarClient
+from router.producers.token_sidecar import SidecarClient
+from router.producers.tokens import Missing
 from router.scheduling.types import Decision
 from router.telemetry.metrics import Metrics
 from router.telemetry.state import State
@@ -26,7 +28,8 @@ class Found:
 def state_of(fixture: Fixture) -> tuple[State, SidecarClient, InFlightLoad]:
     sidecar, load = SidecarClient("unused", 1.0, 1000), InFlightLoad("load")
     found = Found()
-    state = State(fixture.pool, found, StreamStats(), [sidecar], [fixture.prefix], [load])
+    outliers = Outliers(lambda: 100.0)
+    state = State(fixture.pool, outliers, found, StreamStats(), [sidecar], [fixture.prefix], [load])
     return state, sidecar, load
 
 
@@ -39,6 +42,9 @@ def test_what_is_degraded_is_named() -> None:
         "tokenizer: not connected",
     ]
     sidecar.stats.connected = True
+    sidecar.stats.hanging = True
+    assert state.degraded()[-1] == "tokenizer: does not answer in time"
+    sidecar.stats.hanging = False
     for address in (A, B):
         fixture.pool.scraped(address, EngineMetrics())
     assert state.degraded() == []
@@ -62,9 +68,9 @@ def test_entries_that_were_left_out_are_named_and_counted(
     state, _, _ = state_of(Fixture())
     assert state.degraded()[:2] == [
         "discovery: unreadable",
-        "discovery: left out $.endpoints[1]: port 70000",
+        "discovery: $.endpoints[1]: port 70000",
     ]
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.watch(state.samples)
     assert metrics.registry.get_sample_value("warmroute_discovery_left_out") == 1
 
@@ -89,7 +95,7 @@ def test_the_description_is_json_and_tells_of_every_part() -> None:
 def test_counters_of_the_parts_become_metrics() -> None:
     fixture = Fixture()
     state, sidecar, _ = state_of(fixture)
-    metrics = Metrics()
+    metrics = Metrics(lambda _: True)
     metrics.watch(state.samples)
     fixture.announce(A, stored([1, 2], range(32)), removed(2), {"type": "Nonsense"})
     fixture.pool.scraped(A, EngineMetrics(waiting=7, prefix_hits=3.0, prefix_queries=9.0))

@@ -1,0 +1,327 @@
+"""The decoder: every spelling of an event is the same event, and junk costs only itself."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from indexer.engines.layout import FIELDS
+from indexer.engines.vllm import decode
+from indexer.events import AllBlocksCleared, Batch, BlockRemoved, BlockStored, Event, Reason
+from indexer.hashing import pack
+from tests.indexer import make
+
+NEEDED = {
+    "type": "BlockStored",
+    "block_hashes": list(make.NAMES),
+    "token_ids": make.prompt(),
+    "block_size": 16,
+}
+encode = msgspec.msgpack.encode
+STORED = make.store_event(group=0, group_kind="full_attention")
+MAP = make.stored(group_idx=0, kv_cache_spec_kind="full_attention", extra_keys=[None] * 4)
+
+
+def _one(event: object) -> Event:
+    batch = decode(make.payload(event))
+    assert batch.rejected == []
+    (decoded,) = batch.events
+    return decoded
+
+
+def _stored(event: object) -> BlockStored:
+    decoded = _one(event)
+    assert isinstance(decoded, BlockStored)
+    return decoded
+
+
+def _reason(event: object) -> Reason:
+    batch = decode(make.payload(event))
+    assert batch.events == []
+    (reason,) = batch.rejected
+    return reason
+
+
+def _array(tag: str = "BlockStored", *fields: Any) -> list[Any]:
+    return [tag, list(make.NAMES), None, make.prompt(), 16, *fields]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        make.stored(),
+        {"new_field": [1], **make.stored(), "session_id": "s", "locality": "LOCAL"},
+        dict(reversed(make.stored().items())),
+        NEEDED,
+        make.stored(parent=0),
+        _array(),
+        _array("BlockStored", None),
+        _array("BlockStored", None, "GPU"),
+        _array("BlockStored", None, "GPU", None, None, None, None, None),
+        _array("BlockStored", None, "GPU", None, None, None, None, None, "unknown", {"more": 1}),
+        encode(make.stored()),
+        encode(_array("BlockStored", None, "GPU")),
+        make.stored([make.NAMES[0] - 2**64, *make.NAMES[1:]]),
+        make.stored([name.to_bytes(8, "big") for name in make.NAMES]),
+        make.stored([bytes(24) + name.to_bytes(8, "big") for name in make.NAMES]),
+        make.stored([make.NAMES[0], *(bytes([name]) for name in make.NAMES[1:])]),
+    ],
+    ids=[
+        "map", "map with unknown keys", "map with its type last", "map with the needed keys only",
+        "zero for no parent", "0.9 cut short", "0.9", "0.10.2", "0.22", "two unknown fields",
+        "map in bytes", "array in bytes", "signed hashes", "8-byte digests", "32-byte digests",
+        "short digests",
+    ],
+)  # fmt: skip
+def test_every_spelling_of_a_store_is_the_same_store(event: object) -> None:
+    assert _one(event) == make.store_event()
+
+
+def test_group_and_kind_are_read_in_both_forms() -> None:
+    array = _array("BlockStored", None, "GPU", None, [None] * 4, 0, "full_attention", None)
+    assert _one(MAP) == _one(array) == STORED
+
+
+@pytest.mark.parametrize(
+    ("parent", "name"),
+    [(5, 5), (-1, 2**64 - 1), (2**64 - 1, 2**64 - 1), (b"\x01\x02\x03", 66051),
+     (bytes(range(32)), 0x18191A1B1C1D1E1F), (None, None), (0, None)],
+)  # fmt: skip
+def test_parents_are_named_like_blocks(parent: Any, name: int | None) -> None:
+    assert _stored(make.stored(parent=parent)).parent == name
+    array = _array()
+    array[2] = parent
+    assert _stored(array).parent == name
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        make.removed(),
+        {"type": "BlockRemoved", "block_hashes": list(make.NAMES)},
+        ["BlockRemoved", list(make.NAMES)],
+        ["BlockRemoved", list(make.NAMES), "GPU", None, "unknown"],
+        make.removed([make.NAMES[0] - 2**64, *make.NAMES[1:]]),
+    ],
+    ids=["map", "short map", "0.9", "unknown field", "signed hashes"],
+)
+def test_every_spelling_of_a_removal_is_the_same_removal(event: object) -> None:
+    assert _one(event) == BlockRemoved(list(make.NAMES))
+
+
+@pytest.mark.parametrize(
+    ("event", "tier"),
+    [
+        (make.CLEARED, None),
+        (["AllBlocksCleared"], None),
+        ({"type": "AllBlocksCleared", "medium": "GPU"}, "gpu"),
+        (["AllBlocksCleared", "CPU_PINNED"], "cpu"),
+    ],
+    ids=["map", "array", "map with tier", "array with tier"],
+)
+def test_a_clear_may_name_a_tier(event: object, tier: str | None) -> None:
+    assert _one(event) == AllBlocksCleared(tier)
+
+
+@pytest.mark.parametrize(
+    ("medium", "tier"),
+    [(None, "gpu"), ("", "gpu"), ("GPU", "gpu"), ("CPU", "cpu"), ("CPU_PINNED", "cpu"),
+     ("cpu_pinned", "cpu"), ("Disk", "disk"), ("SHARED_STORAGE", "shared_storage")],
+)  # fmt: skip
+def test_media_become_tiers(medium: str | None, tier: str) -> None:
+    assert _stored(make.stored(medium=medium)).tier == tier
+    assert _one(make.removed(medium=medium)) == BlockRemoved(list(make.NAMES), tier)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rank", "ts"),
+    [
+        ([7.5, [MAP], 3], 3, 7.5),
+        ([7, [MAP], 3], 3, 7.0),
+        ([7.5, [MAP]], None, 7.5),
+        ([7.5, [MAP], None], None, 7.5),
+        ([7.5, [MAP], 3, "unknown", {}], 3, 7.5),
+        ({"ts": 7.5, "events": [MAP], "data_parallel_rank": 3}, 3, 7.5),
+        ({"ts": 7.5, "events": [MAP], "attn_dp_rank": 3}, 3, 7.5),
+        ({"events": [MAP]}, None, None),
+        ([None, [MAP], "three"], None, None),
+        ([7.5, [MAP], -1], None, 7.5),
+        ([7.5, [MAP], True], None, 7.5),
+    ],
+)
+def test_every_form_of_a_batch_is_read(batch: object, rank: int | None, ts: float | None) -> None:
+    decoded = decode(encode(batch))
+    assert decoded.events == [STORED]
+    assert (decoded.ts, decoded.rejected) == (ts, [])
+    assert decoded.rank == rank
+
+
+def test_events_that_tell_only_a_location_are_kept() -> None:
+    event = _stored(make.stored([5], tokens=[], block_size=0, medium="CPU"))
+    assert (event.tokens, event.tier, event.names) == (b"", "cpu", [5])
+
+
+@pytest.mark.parametrize(
+    ("fields", "lora", "salt", "media", "unnamed"),
+    [
+        ({"extra_keys": [["s"], None, None, None]}, None, "s", None, None),
+        ({"extra_keys": [["A"]] * 4, "lora_name": "A", "lora_id": 1}, "A", None, None, None),
+        ({"extra_keys": [["A", "s"], ["A"], ["A"], ["A"]], "lora_name": "A"}, "A", "s", None, None),
+        ({"extra_keys": [["A", "A"], ["A"], ["A"], ["A"]], "lora_name": "A"}, "A", "A", None, None),
+        ({"extra_keys": [None, ["x"], ["x"], None]}, None, None, {1: ["x"], 2: ["x"]}, None),
+        ({"extra_keys": [None, [["x", -3]], None, None]}, None, None, {1: ["x"]}, None),
+        ({"extra_keys": [["x", "s"], None, None, None]}, None, "s", {0: ["x"]}, None),
+        ({"extra_keys": [[["x", 2], "s"], None, None, None]}, None, "s", {0: ["x"]}, None),
+        ({"extra_keys": [[b"d"], None, None, None]}, None, None, {0: [b"d"]}, None),
+        ({"extra_keys": [["A", ["x", 0], "s", b"d"], None, None, None], "lora_name": "A"},
+         "A", "s", {0: ["x", b"d"]}, None),
+        ({"extra_keys": None, "cache_salt": "s"}, None, "s", None, None),
+        ({"lora_id": 3}, None, None, None, 3),
+        ({"lora_id": 3, "lora_name": "A"}, "A", None, None, None),
+        ({"lora_name": ""}, None, None, None, None),
+    ],
+    ids=[
+        "salt", "adapter", "adapter and salt", "salt spelled like the adapter", "bare media",
+        "media with offset", "bare media and salt", "media and salt on the first block",
+        "embeddings", "everything", "salt in a field of its own", "unnamed adapter",
+        "named adapter with a number", "empty adapter name",
+    ],
+)  # fmt: skip
+def test_extra_keys_are_told_apart(
+    fields: dict[str, Any],
+    lora: str | None,
+    salt: str | None,
+    media: object,
+    unnamed: int | None,
+) -> None:
+    event = _stored(make.stored(**fields))
+    assert (event.lora, event.salt, event.media) == (lora, salt, media)
+    assert event.unnamed_adapter == unnamed
+
+
+def test_bare_text_is_a_salt_only_on_the_first_block_of_a_sequence() -> None:
+    event = _stored(make.stored(parent=9, extra_keys=[["x"], None, None, None]))
+    assert (event.salt, event.media) == (None, {0: ["x"]})
+
+
+def test_an_extra_key_that_is_not_understood_still_keeps_blocks_apart() -> None:
+    event = _stored(make.stored(extra_keys=[None, [{"kind": 1}], [["a", "b"]], [7]]))
+    assert event.media is not None
+    assert set(event.media) == {1, 2, 3}
+
+
+def test_metadata_in_the_place_of_the_adapters_name_carries_the_salt() -> None:
+    event = _stored(_array("BlockStored", None, "GPU", {"cache_salt": "s"}))
+    assert (event.lora, event.salt) == (None, "s")
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"type": "BlockUpdated"}, Reason.UNKNOWN_EVENT),
+        (["BlockUpdated", 1], Reason.UNKNOWN_EVENT),
+        ({"block_hashes": [1]}, Reason.UNKNOWN_EVENT),
+        ([7], Reason.UNKNOWN_EVENT),
+        ([], Reason.BAD_EVENT),
+        (7, Reason.BAD_EVENT),
+        (b"\xc1", Reason.BAD_EVENT),
+        (["BlockStored", [1]], Reason.BAD_EVENT),
+        (make.stored() | {"token_ids": [1.5] * 64}, Reason.BAD_EVENT),
+        (make.stored(tokens=[-1] * 64), Reason.BAD_EVENT),
+        (make.stored(tokens=[2**32] * 64), Reason.BAD_EVENT),
+        (make.stored(tokens=[True] * 64), Reason.BAD_EVENT),
+        (make.stored(names=[b""] * 4), Reason.BAD_EVENT),
+        (make.stored(names=["1"] * 4), Reason.BAD_EVENT),  # type: ignore[list-item]
+        (make.stored(parent=1.5), Reason.BAD_EVENT),  # type: ignore[arg-type]
+        (make.stored(medium=5), Reason.BAD_EVENT),
+        (make.stored(lora_name=5), Reason.BAD_EVENT),
+        (make.stored(group_idx=-1), Reason.BAD_EVENT),
+        (make.stored(kv_cache_spec_kind=1), Reason.BAD_EVENT),
+        (make.stored(extra_keys=["x", None, None, None]), Reason.BAD_EVENT),
+        (make.stored(block_size=0), Reason.COUNT_MISMATCH),
+        (make.stored(block_size=-16), Reason.BAD_EVENT),
+        (make.stored(tokens=make.prompt()[:-1]), Reason.COUNT_MISMATCH),
+        (make.stored(names=[], tokens=make.prompt(1)), Reason.COUNT_MISMATCH),
+        (make.stored(extra_keys=[["s"]]), Reason.COUNT_MISMATCH),
+        (make.removed(names=[None]), Reason.BAD_EVENT),  # type: ignore[list-item]
+        ({"type": "BlockRemoved"}, Reason.BAD_EVENT),
+        ({"type": "AllBlocksCleared", "medium": 1}, Reason.BAD_EVENT),
+    ],
+)
+def test_a_bad_event_is_left_out_with_its_reason(event: object, reason: Reason) -> None:
+    assert _reason(event) is reason
+    batch = decode(make.payload(make.CLEARED, event, make.removed()))
+    assert batch.events == [AllBlocksCleared(), BlockRemoved(list(make.NAMES))]
+    assert batch.rejected == [reason]
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", Reason.NOT_MSGPACK),
+        (b"\xc1", Reason.NOT_MSGPACK),
+        (make.payload(MAP)[:-9], Reason.NOT_MSGPACK),
+        (b"\x91" * 100_000, Reason.NOT_MSGPACK),
+        (encode([]), Reason.BAD_BATCH),
+        (encode([1.0]), Reason.BAD_BATCH),
+        (encode("batch"), Reason.BAD_BATCH),
+        (encode({"ts": 1.0}), Reason.BAD_BATCH),
+        (encode([1.0, {"type": "AllBlocksCleared"}]), Reason.BAD_BATCH),
+    ],
+)
+def test_a_bad_message_is_rejected_whole(payload: bytes, reason: Reason) -> None:
+    assert decode(payload) == Batch((), rejected=(reason,))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=40)
+    | st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared", "type", "GPU"]),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=15,
+)
+HOSTILE = st.fixed_dictionaries(
+    {"type": st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared"])},
+    optional=dict.fromkeys((*FIELDS["BlockStored"], "cache_salt"), VALUES),
+)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+@example(b"\x93\x01\x91\x81\x90\x01\xc0")
+@example(b"\x93\x01\x91\xd6\xff\xff\xff\xff\xff\xc0")
+def test_no_bytes_make_it_raise(payload: bytes) -> None:
+    decode(payload)
+    decode(encode([1.0, [payload], 0]))
+
+
+@settings(deadline=None)
+@given(st.lists(HOSTILE | VALUES, max_size=5), VALUES, VALUES)
+def test_no_message_makes_it_raise_and_nothing_is_lost_without_a_reason(
+    events: list[object], ts: object, rank: object
+) -> None:
+    batch = decode(encode([ts, events, rank]))
+    assert len(batch.events) + len(batch.rejected) == len(events)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_mutation_of_a_real_message_makes_it_raise(seed: int) -> None:
+    rng = random.Random(seed)
+    payload = bytearray(make.payload(MAP, make.removed(), make.CLEARED))
+    for _ in range(rng.randint(1, 8)):
+        payload[rng.randrange(len(payload))] = rng.randrange(256)
+    decode(bytes(payload))
+
+
+def test_tokens_are_packed_for_hashing() -> None:
+    assert _stored(MAP).tokens == pack(make.prompt())

@@ -1,0 +1,455 @@
+"""Subscriptions over real ZMQ sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from types import TracebackType
+
+import msgspec
+import pytest
+import uvloop
+import zmq
+
+from indexer import subscriber
+from indexer.block import Holder, Trust
+from indexer.feed import Feed, Source
+from indexer.hashing import pack
+from indexer.prefix_index import PrefixIndex
+from indexer.subscriber import Subscriptions
+from tests.indexer import make
+from tests.indexer.make import BASE, E1, E2, NAMES
+
+PATIENCE_S = 10.0
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+class Publisher:
+    """An engine's publisher: an XPUB, which hears of each subscription."""
+
+    def __init__(self, context: Context, endpoint: str = "tcp://127.0.0.1:*") -> None:
+        self.socket = context.socket(zmq.XPUB)
+        self.socket.setsockopt(zmq.SNDHWM, 0)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.socket.bind(endpoint)
+        self.endpoint = self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.seq = 0
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    async def heard(self, first_byte: int = 1) -> bytes:
+        """Wait for a subscription (1) or its end (0); returns the topic filter."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    message = self.socket.recv(zmq.NOBLOCK)
+                except zmq.Again:
+                    await asyncio.sleep(0.002)
+                    continue
+                if message[0] == first_byte:
+                    return message[1:]
+
+    def send(self, *events: object, topic: bytes = make.TOPIC) -> None:
+        self.socket.send_multipart(make.frames(self.seq, *events, topic=topic, ts=self.seq))
+        self.seq += 1
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    context: Context = zmq.Context()
+    yield context
+    assert all(socket.closed for socket in context._sockets)
+    context.term()
+
+
+class Bench:
+    def __init__(self, context: Context) -> None:
+        self.index = PrefixIndex(16)
+        self.subscriptions = Subscriptions(context, self.index)
+
+    def score(self, holder: Holder = E1) -> int:
+        match = self.index.match([BASE], pack(make.prompt()), 0.0).matches.get(holder)
+        return match.blocks if match else 0
+
+    def feed(self) -> Feed:
+        (feed,) = self.index.feeds()
+        return feed
+
+
+@pytest.fixture
+async def bench(context: Context) -> AsyncIterator[Bench]:
+    bench = Bench(context)
+    yield bench
+    bench.subscriptions.close()
+
+
+async def test_events_reach_the_index(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        engine.send(make.stored())
+        await until(lambda: bench.score() == 4)
+        engine.send(make.removed(NAMES[3:]))
+        await until(lambda: bench.score() == 3)
+        assert bench.index.trust(E1) is Trust.EXACT
+
+
+def test_events_reach_the_index_on_uvloop(context: Context) -> None:
+    async def live() -> None:
+        bench = Bench(context)
+        await test_events_reach_the_index(context, bench)
+        bench.subscriptions.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(live())
+
+
+async def test_a_topic_filter_is_a_prefix_and_none_means_all(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        sources = [
+            Source(E1, engine.endpoint, topic_filter="kv@", base_model="tiny"),
+            Source(E2, engine.endpoint, base_model="tiny"),
+        ]
+        bench.subscriptions.sync(sources)
+        assert {await engine.heard(), await engine.heard()} == {b"kv@", b""}
+        engine.send(make.stored(), topic=b"other")
+        await until(lambda: bench.score(E2) == 4)
+        engine.send(topic=b"kv@a@tiny")
+        await until(lambda: len(bench.index.feeds()) == 2 and all(
+            feed.stats.messages for feed in bench.index.feeds()
+        ))  # fmt: skip
+        assert bench.score(E1) == 0
+
+
+async def test_the_same_sources_are_left_alone(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        source = Source(E1, engine.endpoint, base_model="tiny")
+        bench.subscriptions.sync([source])
+        await engine.heard()
+        engine.send(make.stored())
+        await until(lambda: bench.score() == 4)
+        for wanted in (
+            [source],
+            [source, source],
+            [msgspec.structs.replace(source, base_model=None)],
+        ):
+            bench.subscriptions.sync(wanted)
+        assert (bench.score(), len(bench.subscriptions)) == (4, 1)
+        assert bench.subscriptions.stats.opened == 1
+
+
+async def test_a_base_model_that_becomes_known_applies_what_waited(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        source = Source(E1, engine.endpoint)
+        bench.subscriptions.sync([source])
+        await engine.heard()
+        engine.send(make.stored(), topic=b"")
+        await until(lambda: bench.feed().stats.messages)
+        assert bench.score() == 0
+        bench.subscriptions.sync([msgspec.structs.replace(source, base_model="tiny")])
+        assert (bench.score(), bench.subscriptions.stats.opened) == (4, 1)
+        bench.subscriptions.sync([msgspec.structs.replace(source, base_model="another")])
+        assert (bench.score(), bench.subscriptions.stats.opened) == (0, 2)
+
+
+async def test_a_changed_source_is_replaced_and_a_gone_one_closed(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as old, Publisher(context) as new:
+        bench.subscriptions.sync([Source(E1, old.endpoint)])
+        await old.heard()
+        old.send(make.stored())
+        await until(lambda: bench.score() == 4)
+        bench.subscriptions.sync([Source(E1, new.endpoint)])
+        assert (bench.score(), len(bench.subscriptions)) == (0, 1)
+        await old.heard(0)
+        await new.heard()
+        new.send(make.stored(NAMES[:2]))
+        await until(lambda: bench.score() == 2)
+        bench.subscriptions.sync([])
+        assert (bench.score(), len(bench.subscriptions)) == (0, 0)
+        assert bench.index.holders() == ()
+
+
+async def test_nothing_counts_after_removal_under_flood(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        source = Source(E1, engine.endpoint)
+        bench.subscriptions.sync([source])
+        await engine.heard()
+        for _ in range(3000):
+            engine.send(make.stored())
+        await until(bench.score)
+        bench.subscriptions.sync([])
+        for _ in range(500):
+            engine.send(make.stored())
+        assert bench.score() == 0
+        await engine.heard(0)
+        assert bench.score() == 0
+        await until(lambda: bench.index.stats().sizes["blocks"] == 0)
+        bench.subscriptions.sync([source])
+        assert bench.score() == 0
+        await engine.heard()
+        engine.send(make.stored(NAMES[:1]))
+        await until(lambda: bench.score() == 1)
+        assert bench.index.trust(E1) is Trust.PARTIAL
+
+
+async def test_a_flood_leaves_the_loop_room_and_other_sources_their_turn(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as loud, Publisher(context) as quiet:
+        bench.subscriptions.sync([Source(E1, loud.endpoint), Source(E2, quiet.endpoint)])
+        await loud.heard()
+        await quiet.heard()
+        many = [make.stored(NAMES)] * 50
+        for _ in range(400):
+            loud.send(*many)
+        await until(bench.score)
+        quiet.send(make.stored())
+        rounds = 0
+        while bench.score(E2) == 0:
+            rounds += 1
+            await asyncio.sleep(0)
+        loud_feed = next(f for f in bench.index.feeds() if f.source.holder == E1)
+        assert rounds > 0
+        assert loud_feed.stats.messages < 400
+        await until(lambda: loud_feed.stats.messages == 400)
+
+
+async def test_a_turn_ends_when_its_time_is_up(
+    context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "BURST_MESSAGES", 1_000_000)
+    monkeypatch.setattr(subscriber, "TURN_S", 0.0001)
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        for _ in range(100):
+            engine.send(*[make.stored()] * 50)
+        most = before = 0
+        async with asyncio.timeout(PATIENCE_S):
+            while before < 100:
+                await asyncio.sleep(0)
+                received = bench.feed().stats.messages
+                most, before = max(most, received - before), received
+        assert most <= 2
+
+
+async def test_a_late_join_is_partial(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        engine.send(make.stored())
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        engine.send(make.stored([21], make.prompt(1, 640)))
+        await until(lambda: bench.feed().stats.events)
+        assert (bench.score(), bench.index.trust(E1)) == (0, Trust.PARTIAL)
+
+
+async def test_an_engine_that_dies_is_stale_and_its_next_life_starts_empty(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        endpoint = engine.endpoint
+        bench.subscriptions.sync([Source(E1, endpoint)])
+        await engine.heard()
+        engine.send(make.stored())
+        engine.send()
+        await until(lambda: bench.feed().stats.last_seq == 1)
+        assert bench.score() == 4
+    await until(lambda: bench.index.trust(E1) is Trust.STALE)
+    assert bench.score() == 0
+    with Publisher(context, endpoint) as engine:
+        await engine.heard()
+        assert bench.score() == 0
+        engine.send(make.stored(NAMES[:2]))
+        await until(lambda: bench.score() == 2)
+        assert bench.index.trust(E1) is Trust.EXACT
+        assert bench.feed().stats.restarts == 1
+
+
+async def test_a_broken_connection_to_the_same_engine_heals_with_its_next_event(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        endpoint = engine.endpoint
+        bench.subscriptions.sync([Source(E1, endpoint)])
+        await engine.heard()
+        engine.send(make.stored())
+        await until(bench.score)
+    await until(lambda: bench.index.trust(E1) is Trust.STALE)
+    with Publisher(context, endpoint) as engine:
+        await engine.heard()
+        engine.seq = 1
+        engine.send()
+        await until(bench.score)
+        assert (bench.score(), bench.index.trust(E1)) == (4, Trust.EXACT)
+
+
+async def test_the_recorded_restart_is_predicted_when_the_connection_breaks_with_it(
+    context: Context, bench: Bench
+) -> None:
+    frames = list(make.captured("bs16_restart", "frames"))
+    wrong, sent = [], 0
+    engine = Publisher(context)
+    bench.subscriptions.sync([Source(E1, engine.endpoint)])
+    await engine.heard()
+    for request in make.captured("bs16_restart", "requests"):
+        step = request["step"]
+        if step == "run2-A":
+            engine.__exit__(None, None, None)
+            await until(lambda: bench.index.trust(E1) is Trust.STALE)
+            engine = Publisher(context, engine.endpoint)
+            await engine.heard()
+        (tokens,) = request["prompt_token_ids"]
+        match = bench.index.match([BASE], pack(tokens), 0.0).matches.get(E1)
+        if (match.blocks if match else 0) * 16 != request["cached_tokens"]:
+            wrong.append(step)
+        for line in frames:
+            if line["step"] == step:
+                engine.socket.send_multipart(make.captured_frames(line))
+                sent += 1
+                await until(partial(_has_received, bench, sent))
+    engine.__exit__(None, None, None)
+    assert wrong == []
+
+
+async def test_junk_is_counted_and_the_next_message_applied(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        for junk in ([b"x"], [b"x", b"y"], [b"x"] * 4, [make.TOPIC, b"\0" * 4, b""]):
+            engine.socket.send_multipart(junk)
+        engine.socket.send_multipart([make.TOPIC, bytes(8), bytes(50_000_000)])
+        engine.send(make.stored())
+        await until(bench.score)
+        assert bench.index.stats().rejected == {"bad_frames": 3, "bad_sequence": 1, "too_large": 1}
+
+
+async def test_an_error_of_ours_costs_one_message(
+    context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        engine.send(make.stored())
+        await until(bench.score)
+        with monkeypatch.context() as patched:
+            patched.setattr(Feed, "receive", lambda *_: 1 / 0)
+            engine.send()
+            await until(lambda: bench.subscriptions.stats.failed)
+        engine.seq = 1
+        engine.send(make.removed(NAMES[3:]))
+        await until(lambda: bench.score() == 3)
+        assert bench.index.trust(E1) is Trust.PARTIAL
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "nonsense", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:0",
+                 "tcp://127.0.0.1:70000", "tcp://127.0.0.1:http", "warp://127.0.0.1:1"],
+)  # fmt: skip
+async def test_a_source_that_cannot_be_used_is_named_and_the_others_work(
+    context: Context, bench: Bench, endpoint: str
+) -> None:
+    with Publisher(context) as engine:
+        bad = Source(E2, endpoint)
+        for _ in range(2):
+            bench.subscriptions.sync([bad, Source(E1, engine.endpoint)])
+        assert set(bench.subscriptions.unusable) == {bad}
+        await engine.heard()
+        engine.send(make.stored())
+        await until(bench.score)
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        assert (bench.subscriptions.unusable, bench.score()) == ({}, 4)
+
+
+async def test_a_port_that_nobody_opened_harms_nothing(context: Context, bench: Bench) -> None:
+    with Publisher(context) as gone:
+        endpoint = gone.endpoint
+    bench.subscriptions.sync([Source(E1, endpoint)])
+    assert (len(bench.subscriptions), bench.subscriptions.unusable) == (1, {})
+
+
+async def test_guesses_expire_and_cleared_holders_are_swept_without_requests(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        bench.index.guess(bench.index.match([BASE], pack(make.prompt()), 0.0), E2, 0.0)
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        engine.send(make.stored(), make.CLEARED)
+        await until(lambda: bench.feed().stats.events == 2)
+        await until(lambda: set(bench.index.stats().sizes.values()) == {0})
+        assert bench.index.stats().guesses == 0
+
+
+async def test_many_rounds_of_adding_and_removing_leave_nothing_open(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        source = Source(E1, engine.endpoint)
+        bench.subscriptions.sync([source])
+        await engine.heard()
+        bench.subscriptions.sync([])
+        await engine.heard(0)
+        before = _open_descriptors()
+        for _ in range(100):
+            bench.subscriptions.sync([source])
+            bench.subscriptions.sync([])
+        await until(lambda: _open_descriptors() <= before)
+        stats = bench.subscriptions.stats
+        assert (stats.opened, stats.closed, len(bench.subscriptions)) == (101, 101, 0)
+
+
+async def test_a_closed_socket_is_not_watched(context: Context, bench: Bench) -> None:
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        (stream,) = bench.subscriptions._streams.values()
+        descriptors = (stream.socket.FD, stream.monitor.FD)
+        bench.subscriptions.sync([])
+        loop = asyncio.get_running_loop()
+        assert not any(loop.remove_reader(descriptor) for descriptor in descriptors)
+
+
+async def test_closing_ends_everything_and_may_be_repeated(context: Context) -> None:
+    bench = Bench(context)
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        bench.subscriptions.close()
+        bench.subscriptions.close()
+        assert (len(bench.subscriptions), bench.index.feeds()) == (0, ())
+        await engine.heard(0)
+
+
+def _has_received(bench: Bench, messages: int) -> bool:
+    return bench.feed().stats.messages == messages
+
+
+def _open_descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
