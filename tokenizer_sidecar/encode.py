@@ -34,6 +34,7 @@ class Encoder:
         content: The tokenizer.json it came from; None where it came from elsewhere.
         cache_bytes: Most memory for the ids of texts seen before.
         piece_chars: How long the pieces are whose ids are kept.
+        prove: Look for shortcuts, which takes about a second.
     """
 
     def __init__(
@@ -43,20 +44,23 @@ class Encoder:
         *,
         cache_bytes: int = CACHE_BYTES,
         piece_chars: int = PIECE_CHARS,
+        prove: bool = True,
     ) -> None:
         # Reconfiguring a tokenizer that other threads are using fails, so whatever the file asks
         # for is cleared here, once, and cutting is done on the ids.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
-        self.found = shortcuts.find(
-            content or tokenizer.to_str(), tokenizer, self._by_library, piece_chars
-        )
+        self.found = shortcuts.NONE
         """What was proven for this tokenizer."""
+        if prove:
+            self.found = shortcuts.find(
+                content or tokenizer.to_str(), tokenizer, self._by_library, piece_chars
+            )
         self._cache = PieceCache(cache_bytes)
 
     @classmethod
-    def load(cls, directory: Path, *, cache_bytes: int = CACHE_BYTES) -> Self:
+    def load(cls, directory: Path, *, cache_bytes: int = CACHE_BYTES, prove: bool = True) -> Self:
         """Read tokenizer.json, or what transformers can make of the directory without it.
 
         Raises ModelError.
@@ -75,7 +79,7 @@ class Encoder:
             reason = " ".join(str(error).split())
             missing = "" if path.exists() else "not there, and no substitute: "
             raise ModelError(f"{path}: {missing}{reason}") from error
-        return cls(tokenizer, content, cache_bytes=cache_bytes)
+        return cls(tokenizer, content, cache_bytes=cache_bytes, prove=prove)
 
     @property
     def vocab_size(self) -> int:

@@ -30,10 +30,11 @@ class Renderer:
         *,
         trust_request_template: bool = False,
         cache_bytes: int = CACHE_BYTES,
+        prove: bool = True,
     ) -> Self:
-        """Read a model directory. Raises ModelError."""
+        """Read a model directory; `prove` as for Encoder. Raises ModelError."""
         template = ChatTemplate.load(directory, trust_request_template=trust_request_template)
-        return cls(Encoder.load(directory, cache_bytes=cache_bytes), template)
+        return cls(Encoder.load(directory, cache_bytes=cache_bytes, prove=prove), template)
 
     @property
     def method(self) -> str:

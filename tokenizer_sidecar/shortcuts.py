@@ -75,6 +75,10 @@ class Shortcuts(msgspec.Struct, frozen=True, eq=False):
     cutter: Cutter | None = None
 
 
+NONE = Shortcuts(Method(False, False, "not asked for", "not asked for"))
+"""For whoever encodes too little for the proofs to pay."""
+
+
 def find(
     content: bytes | str, tokenizer: Tokenizer, slow: Slow, piece_chars: int = PIECE_CHARS
 ) -> Shortcuts:

@@ -203,3 +203,14 @@ def test_offsets_are_places_in_the_text() -> None:
     assert len(offsets) == 2 * len(ids)
     with pytest.raises(InvalidText):
         tiny.encode_with_offsets("\ud800", add_special_tokens=False)
+
+
+def test_proofs_can_be_left_out_and_the_ids_stay_the_same() -> None:
+    proven = Encoder.load(TINY)
+    plain = Encoder.load(TINY, prove=False)
+    assert proven.method.fast
+    assert not plain.method.fast
+    text = "def f(x):\n\treturn 'Gr\u00fc\u00dfe' <|im_end|>"
+    assert plain.encode(text, add_special_tokens=True) == proven.encode(
+        text, add_special_tokens=True
+    )
