@@ -21,7 +21,16 @@ MAX_RANKS = 256
 MAX_MODELS = 16
 """Models told apart on one stream."""
 
-_LOSSY = frozenset({Reason.NOT_MSGPACK, Reason.BAD_BATCH, Reason.BAD_EVENT, Reason.COUNT_MISMATCH})
+_LOSSY = frozenset(
+    {
+        Reason.NOT_MSGPACK,
+        Reason.BAD_BATCH,
+        Reason.BAD_EVENT,
+        Reason.COUNT_MISMATCH,
+        Reason.BIGRAM_TOKENS,
+        Reason.PARTIAL_BLOCK,
+    }
+)
 """Reasons after which the engine may have blocks, or have dropped some, that nobody knows of."""
 
 

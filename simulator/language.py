@@ -33,7 +33,11 @@ class Language:
     @classmethod
     def load(cls, directory: Path) -> Self:
         """Read the directory. Raises ModelError of the sidecar, ValueError without an end token."""
-        return cls(Renderer.load(directory), _end_tokens(directory), directory / "tokenizer.json")
+        return cls(
+            Renderer.load(directory, prove=False),
+            _end_tokens(directory),
+            directory / "tokenizer.json",
+        )
 
     @cached_property
     def token_strings(self) -> Mapping[int, str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +17,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     Outcome,
     TokenizeReply,
 )
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.renderers import AnyRenderer
 
 _MAX_MESSAGE_CHARS = 500
 """A template may put the whole prompt into its complaint."""
@@ -28,7 +25,7 @@ _MAX_MESSAGE_CHARS = 500
 _body_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-def answer(renderer: Renderer, id_: int, kind: Kind.ValueType, body: bytes) -> TokenizeReply:
+def answer(renderer: AnyRenderer, id_: int, kind: Kind.ValueType, body: bytes) -> TokenizeReply:
     """The reply: ids of the first prompt, or why the engine would refuse it."""
     try:
         ids = _ids(renderer, kind, _body_decoder.decode(body))
@@ -39,7 +36,7 @@ def answer(renderer: Renderer, id_: int, kind: Kind.ValueType, body: bytes) -> T
     # Its own class for what is wrong with the JSON; RecursionError for nesting without end.
     except (msgspec.MsgspecError, RecursionError) as error:
         return refusal(id_, REFUSED, f"the body is not a JSON object: {error}")
-    return TokenizeReply(id=id_, outcome=OK, token_ids=pack(ids))
+    return TokenizeReply(id=id_, outcome=OK, token_ids=ids)
 
 
 def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply:
@@ -49,17 +46,9 @@ def refusal(id_: int, outcome: Outcome.ValueType, message: str) -> TokenizeReply
     return TokenizeReply(id=id_, outcome=outcome, message=readable)
 
 
-def pack(ids: Sequence[int]) -> bytes:
-    """Little-endian unsigned 32-bit numbers."""
-    packed = array("I", ids)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
-
-
-def _ids(renderer: Renderer, kind: Kind.ValueType, body: dict[str, Any]) -> list[int]:
+def _ids(renderer: AnyRenderer, kind: Kind.ValueType, body: dict[str, Any]) -> bytes:
     if kind == CHAT:
-        return renderer.chat(body)
+        return renderer.packed_chat(body)
     if kind == COMPLETION:
-        return renderer.first_completion(body)
+        return renderer.packed_completion(body)
     raise RenderError(f"unknown kind {kind}")

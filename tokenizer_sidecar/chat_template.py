@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import meta
 
 from tokenizer_sidecar import fields
-from tokenizer_sidecar.errors import ModelError, RenderError
+from tokenizer_sidecar.errors import ModelError, RenderError, Unsupported
 from tokenizer_sidecar.messages import Message, conversation, tools
 from tokenizer_sidecar.model_files import DEFAULT, TOOL_USE, read_templates
 from tokenizer_sidecar.sandbox import Now, environment
@@ -132,7 +132,7 @@ class ChatTemplate:
         for name in (TOOL_USE, DEFAULT) if given_tools is not None else (DEFAULT,):
             if name in self._named:
                 return self._named[name]
-        raise RenderError("the model has no chat template")
+        raise Unsupported("the model has no chat template")
 
     def _compile_requested(self, source: Any) -> _Compiled:
         if not self._trusting:

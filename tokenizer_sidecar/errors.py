@@ -4,6 +4,7 @@
     RenderError (ValueError)      the engine would answer 400
       InvalidText                 the text is not Unicode: it holds half a surrogate pair
     Unsupported                   legal, but the ids cannot be known here
+    Unproven                      a shortcut may give other ids than the engine: it is not taken
 
 Where engines differ between releases, the lenient reading wins: ids for a body that the engine then
 refuses cost nothing, a refusal of a body that the engine accepts costs a cache hit.
@@ -26,3 +27,7 @@ class InvalidText(RenderError):
 
 class Unsupported(Exception):
     """The message names what the ids depend on."""
+
+
+class Unproven(Exception):
+    """The message says what about the tokenizer stands against it."""

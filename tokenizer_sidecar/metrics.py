@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -13,19 +14,42 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from tokenizer_sidecar.cache import CacheStats
 from tokenizer_sidecar.stats import ENCODE_BUCKETS_S, Stats
 
 PREFIX = "warmroute_tokenizer"
 
 
-class StatsCollector(Collector):
-    """Reads one Stats whenever metrics are asked for."""
+def _no_caches() -> Mapping[str, CacheStats]:
+    return {}
 
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
+
+def _none_queued() -> int:
+    return 0
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What is asked whenever metrics are.
+
+    Attributes:
+        stats: Counters of the service.
+        queued: Requests that wait for a thread.
+        caches: Model to the counters of its cache.
+    """
+
+    stats: Stats
+    queued: Callable[[], int] = _none_queued
+    caches: Callable[[], Mapping[str, CacheStats]] = _no_caches
+
+
+class StatsCollector(Collector):
+    """Reads its sources whenever metrics are asked for."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        stats = self._stats
+        stats = self._sources.stats
         requests = CounterMetricFamily(
             f"{PREFIX}_requests", "Answered requests.", labels=["outcome"]
         )
@@ -42,12 +66,37 @@ class StatsCollector(Collector):
         yield GaugeMetricFamily(
             f"{PREFIX}_in_flight", "Requests not yet answered.", value=stats.in_flight
         )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_queued", "Requests that wait for a thread.", value=self._sources.queued()
+        )
+        yield CounterMetricFamily(
+            f"{PREFIX}_work_seconds", "Parsing, rendering and encoding.", value=stats.work_s
+        )
+        yield from _caches(self._sources.caches())
         yield HistogramMetricFamily(
             f"{PREFIX}_encode_seconds",
             "Time to answer a request, waiting for a thread included.",
             buckets=_cumulative(stats),
             sum_value=stats.encode_s,
         )
+
+
+def _caches(caches: Mapping[str, CacheStats]) -> Iterator[Metric]:
+    tokens = CounterMetricFamily(
+        f"{PREFIX}_cache_tokens",
+        "Ids taken from the cache, or computed for it.",
+        labels=["model", "result"],
+    )
+    evicted = CounterMetricFamily(
+        f"{PREFIX}_cache_evictions", "Pieces of text forgotten for others.", labels=["model"]
+    )
+    used = GaugeMetricFamily(f"{PREFIX}_cache_bytes", "Memory of the cache.", labels=["model"])
+    for model, cache in sorted(caches.items()):
+        tokens.add_metric([model, "hit"], cache.hit_tokens)
+        tokens.add_metric([model, "new"], cache.new_tokens)
+        evicted.add_metric([model], cache.evicted)
+        used.add_metric([model], cache.bytes)
+    yield from (tokens, evicted, used)
 
 
 def _cumulative(stats: Stats) -> list[tuple[str, float]]:
@@ -60,10 +109,10 @@ def _cumulative(stats: Stats) -> list[tuple[str, float]]:
     return buckets
 
 
-def registry(stats: Stats) -> CollectorRegistry:
+def registry(sources: Sources) -> CollectorRegistry:
     """A registry that holds the sidecar's metrics and no others."""
     own = CollectorRegistry(auto_describe=False)
-    own.register(StatsCollector(stats))
+    own.register(StatsCollector(sources))
     return own
 
 

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from tokenizer_sidecar.metrics import exposition, registry
-from tokenizer_sidecar.stats import Stats
+from tokenizer_sidecar.metrics import Sources, exposition, registry
 
 
 @asynccontextmanager
-async def serving_metrics(stats: Stats, host: str, port: int) -> AsyncIterator[None]:
+async def serving_metrics(sources: Sources, host: str, port: int) -> AsyncIterator[None]:
     """Answer GET /metrics while inside. Raises OSError where the port is taken."""
-    own = registry(stats)
+    own = registry(sources)
 
     async def metrics(request: web.Request) -> web.Response:
         return web.Response(body=exposition(own), headers={"Content-Type": CONTENT_TYPE_LATEST})

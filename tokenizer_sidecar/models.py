@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from tokenizer_sidecar.cache import CacheStats
 from tokenizer_sidecar.errors import ModelError
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.renderers import AnyRenderer, load
 from tokenizer_sidecar.stats import Stats
 
 log = structlog.get_logger(__name__)
@@ -35,7 +36,7 @@ class Backoff(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """One model: its renderer, or why there is none yet."""
 
-    renderer: Renderer | None
+    renderer: AnyRenderer | None
     message: str
 
 
@@ -51,7 +52,7 @@ class Models:
         directories: Mapping[str, Path],
         stats: Stats,
         backoff: Backoff,
-        load: Callable[[Path], Renderer] = Renderer.load,
+        load: Callable[[Path], AnyRenderer] = load,
     ) -> None:
         self._directories = directories
         self._load_one = load
@@ -63,6 +64,14 @@ class Models:
     def entries(self) -> Mapping[str, Entry]:
         """All models by name, as they are now."""
         return self._entries
+
+    def cache_stats(self) -> dict[str, CacheStats]:
+        """Of every model that is ready, how often texts had been seen before."""
+        return {
+            name: entry.renderer.cache_stats()
+            for name, entry in self._entries.items()
+            if entry.renderer is not None
+        }
 
     async def keep_loading(self, executor: Executor) -> None:
         """Load every model; return once all are there."""
@@ -86,5 +95,5 @@ class Models:
                 await asyncio.sleep(wait_s)
             else:
                 self._entries[name] = Entry(renderer=renderer, message="")
-                log.info("model.loaded", model=name, vocabulary=renderer.encoder.vocab_size)
+                log.info("model.loaded", model=name, encoding=renderer.method)
                 return

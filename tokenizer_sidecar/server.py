@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -14,9 +15,18 @@ import grpc
 import msgspec
 import structlog
 
+from tokenizer_sidecar import renderers
+from tokenizer_sidecar.encode import CACHE_BYTES
 from tokenizer_sidecar.errors import ModelError
+from tokenizer_sidecar.lanes import Lane
+from tokenizer_sidecar.llmd_service import LlmdService
+from tokenizer_sidecar.metrics import Sources
 from tokenizer_sidecar.metrics_http import serving_metrics
 from tokenizer_sidecar.models import Backoff, Models
+from tokenizer_sidecar.pb.tokenization_pb2_grpc import (
+    TokenizationServiceServicer,
+    add_TokenizationServiceServicer_to_server,
+)
 from tokenizer_sidecar.pb.tokenizer_pb2_grpc import (
     TokenizerServicer,
     add_TokenizerServicer_to_server,
@@ -38,6 +48,10 @@ class SidecarConfig(msgspec.Struct, frozen=True):
         models: Base model name to model directory.
         socket_mode: Permissions of the socket.
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
+        max_queued: Requests of all streams that wait for a thread; further ones are refused.
+        inline_bytes: Longest body that is answered without a thread. Its worst case, a chat of a
+            hundred empty messages, holds up all others for about 2 ms.
+        cache_bytes: Most memory per model for the ids of texts seen before.
         workers: Threads for short bodies, and as many for long ones.
         metrics_port: Port of /metrics; None for no HTTP at all.
         metrics_host: Address /metrics listens on.
@@ -49,6 +63,9 @@ class SidecarConfig(msgspec.Struct, frozen=True):
     models: Mapping[str, Path]
     socket_mode: int = 0o660
     max_in_flight: int = 256
+    max_queued: int = 1024
+    inline_bytes: int = 4096
+    cache_bytes: int = CACHE_BYTES
     workers: int = max(2, min(8, os.cpu_count() or 1))
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
@@ -66,15 +83,27 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
     stats = Stats()
-    models = Models(config.models, stats, config.backoff)
-    service = Service(models, stats, workers=config.workers, max_in_flight=config.max_in_flight)
+    load = partial(renderers.load, cache_bytes=config.cache_bytes)
+    models = Models(config.models, stats, config.backoff, load)
+    service = Service(
+        models,
+        stats,
+        workers=config.workers,
+        max_in_flight=config.max_in_flight,
+        max_queued=config.max_queued,
+        inline_bytes=config.inline_bytes,
+    )
+    lane = Lane("llmd", config.workers, config.max_queued)
+    llmd = LlmdService(models, lane)
     async with AsyncExitStack() as stack:
         stack.callback(service.close)
+        stack.callback(lane.close)
         if config.metrics_port is not None:
+            sources = Sources(stats, lambda: service.queued + lane.waiting, models.cache_stats)
             await stack.enter_async_context(
-                serving_metrics(stats, config.metrics_host, config.metrics_port)
+                serving_metrics(sources, config.metrics_host, config.metrics_port)
             )
-        await stack.enter_async_context(_listening(config, service))
+        await stack.enter_async_context(_listening(config, service, llmd))
         await stack.enter_async_context(_loading(models))
         ready()
         log.info("sidecar.ready", socket=str(config.socket), models=len(config.models))
@@ -83,7 +112,9 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
 
 
 @asynccontextmanager
-async def _listening(config: SidecarConfig, service: Service) -> AsyncIterator[None]:
+async def _listening(
+    config: SidecarConfig, service: Service, llmd: LlmdService
+) -> AsyncIterator[None]:
     claim(config.socket)
     server = grpc.aio.server(
         options=[
@@ -94,6 +125,7 @@ async def _listening(config: SidecarConfig, service: Service) -> AsyncIterator[N
     # The generated base class is typed for iterators; the coroutine form of a stream, which grpc
     # supports as well, is the one that is cancelled cleanly.
     add_TokenizerServicer_to_server(cast(TokenizerServicer, service), server)
+    add_TokenizationServiceServicer_to_server(cast(TokenizationServiceServicer, llmd), server)
     try:
         with created_with(config.socket_mode):
             server.add_insecure_port(f"unix:{config.socket.absolute()}")

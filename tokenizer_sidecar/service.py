@@ -6,15 +6,19 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from math import inf
 from traceback import extract_tb
 
 import grpc
 import structlog
 
 from tokenizer_sidecar.answer import answer, refusal
+from tokenizer_sidecar.lanes import Busy, Expired, Lane
 from tokenizer_sidecar.models import Models
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
+    BUSY,
+    EXPIRED,
     FAILED,
     NOT_READY,
     UNKNOWN_MODEL,
@@ -31,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 Context = grpc.aio.ServicerContext[TokenizeRequest, TokenizeReply]
 
+_OUTCOMES = {value: name for name, value in Outcome.items()}
+
 _LONG_BODY_BYTES = 64 * 1024
 """Bodies from here on have threads of their own, so that a burst of them cannot hold up others."""
 
@@ -38,16 +44,32 @@ _LONG_BODY_BYTES = 64 * 1024
 class Service:
     """What the contract's Tokenizer service does.
 
-    The event loop only moves messages; parsing, rendering and encoding happen in threads. The
-    encoder releases the interpreter lock, so a long prompt costs the others a core, not the loop.
+    Very short bodies are answered on the event loop, where they take less than handing them to a
+    thread does. All others are parsed, rendered and encoded in threads. The encoders release the
+    interpreter lock, so a long prompt costs the others a core, not the loop.
+
+    Args:
+        max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
+        max_queued: Requests of all streams that wait for a thread; further ones are refused.
+        inline_bytes: Longest body that is answered on the event loop.
     """
 
-    def __init__(self, models: Models, stats: Stats, *, workers: int, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        models: Models,
+        stats: Stats,
+        *,
+        workers: int,
+        max_in_flight: int,
+        max_queued: int = 1024,
+        inline_bytes: int = 0,
+    ) -> None:
         self._models = models
         self._stats = stats
         self._max_in_flight = max_in_flight
-        self._short = ThreadPoolExecutor(workers, thread_name_prefix="tokenize-short")
-        self._long = ThreadPoolExecutor(workers, thread_name_prefix="tokenize-long")
+        self._inline_bytes = inline_bytes
+        self._short = Lane("tokenize-short", workers, max_queued)
+        self._long = Lane("tokenize-long", workers, max_queued)
         self._readers: set[asyncio.Task[None]] = set()
         self._draining = False
 
@@ -58,8 +80,8 @@ class Service:
         slots = asyncio.Semaphore(self._max_in_flight)
         writing = asyncio.Lock()
 
-        async def handle(request: TokenizeRequest) -> None:
-            reply = await self._answer(request)
+        async def handle(request: TokenizeRequest, expires_at: float) -> None:
+            reply = await self._answer(request, expires_at)
             async with writing:
                 await context.write(reply)
 
@@ -72,8 +94,14 @@ class Service:
             # A slot first, then a request: what has been read is never left waiting and forgotten.
             await slots.acquire()
             async for request in requests:
+                if len(request.body) <= self._inline_bytes:
+                    reply = self._answer_now(request)
+                    async with writing:
+                        await context.write(reply)
+                    continue
                 self._stats.in_flight += 1
-                group.create_task(handle(request)).add_done_callback(done)
+                task = group.create_task(handle(request, _expiry(request)))
+                task.add_done_callback(done)
                 await slots.acquire()
 
         async with asyncio.TaskGroup() as group:
@@ -101,37 +129,79 @@ class Service:
 
     def close(self) -> None:
         """Give up the threads. A running encode finishes by itself."""
-        for pool in (self._short, self._long):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._short.close()
+        self._long.close()
 
-    async def _answer(self, request: TokenizeRequest) -> TokenizeReply:
+    @property
+    def queued(self) -> int:
+        """Requests that wait for a thread."""
+        return self._short.waiting + self._long.waiting
+
+    def _answer_now(self, request: TokenizeRequest) -> TokenizeReply:
         started = time.perf_counter()
         try:
-            reply = await self._reply(request)
+            reply = self._unavailable(request) or self._worked(*self._work(request))
         except Exception as error:  # the edge: no request may end the stream of the others
-            # The message could quote a prompt; where it happened cannot.
-            at = extract_tb(error.__traceback__)[-1]
-            where = f"{at.filename}:{at.lineno}"
-            log.error("tokenize.failed", error=type(error).__name__, at=where, model=request.model)
-            reply = refusal(request.id, FAILED, f"{type(error).__name__} in the sidecar")
+            reply = _failed(request, error)
         self._count(reply, time.perf_counter() - started)
         return reply
 
-    async def _reply(self, request: TokenizeRequest) -> TokenizeReply:
+    async def _answer(self, request: TokenizeRequest, expires_at: float) -> TokenizeReply:
+        started = time.perf_counter()
+        try:
+            reply = self._unavailable(request) or self._worked(
+                *await self._lane(request).run(partial(self._work, request), expires_at)
+            )
+        except Expired:
+            reply = refusal(request.id, EXPIRED, f"not begun within {request.timeout_ms} ms")
+        except Busy:
+            reply = refusal(request.id, BUSY, f"{self.queued} requests are waiting")
+        except Exception as error:  # the edge: no request may end the stream of the others
+            reply = _failed(request, error)
+        self._count(reply, time.perf_counter() - started)
+        return reply
+
+    def _unavailable(self, request: TokenizeRequest) -> TokenizeReply | None:
         entry = self._models.entries.get(request.model)
         if entry is None:
             return refusal(request.id, UNKNOWN_MODEL, f"no tokenizer for {request.model!r}")
         if entry.renderer is None:
             return refusal(request.id, NOT_READY, entry.message)
-        body = request.body
-        pool = self._long if len(body) >= _LONG_BODY_BYTES else self._short
-        return await asyncio.get_running_loop().run_in_executor(
-            pool, answer, entry.renderer, request.id, request.kind, body
-        )
+        return None
+
+    def _work(self, request: TokenizeRequest) -> tuple[TokenizeReply, float]:
+        """The reply, and how long it took without waiting."""
+        started = time.perf_counter()
+        renderer = self._models.entries[request.model].renderer
+        assert renderer is not None, "a model that is ready stays so"
+        reply = answer(renderer, request.id, request.kind, request.body)
+        return reply, time.perf_counter() - started
+
+    def _worked(self, reply: TokenizeReply, work_s: float) -> TokenizeReply:
+        self._stats.work_s += work_s
+        return reply
+
+    def _lane(self, request: TokenizeRequest) -> Lane:
+        return self._long if len(request.body) >= _LONG_BODY_BYTES else self._short
 
     def _count(self, reply: TokenizeReply, took_s: float) -> None:
         stats = self._stats
-        stats.requests[Outcome.Name(reply.outcome)] += 1
+        stats.requests[_OUTCOMES[reply.outcome]] += 1
         stats.tokens += len(reply.token_ids) // 4
         stats.encode_s += took_s
         stats.encode_buckets[bisect_left(ENCODE_BUCKETS_S, took_s)] += 1
+
+
+def _expiry(request: TokenizeRequest) -> float:
+    """When the request's time is over, in the loop's time."""
+    if not request.timeout_ms:
+        return inf
+    return asyncio.get_running_loop().time() + request.timeout_ms / 1000
+
+
+def _failed(request: TokenizeRequest, error: Exception) -> TokenizeReply:
+    # The message could quote a prompt; where it happened cannot.
+    at = extract_tb(error.__traceback__)[-1]
+    where = f"{at.filename}:{at.lineno}"
+    log.error("tokenize.failed", error=type(error).__name__, at=where, model=request.model)
+    return refusal(request.id, FAILED, f"{type(error).__name__} in the sidecar")

@@ -17,6 +17,7 @@ class Stats(msgspec.Struct):
         tokens: Ids sent.
         in_flight: Requests read and not yet answered.
         load_failures: Failed attempts to load a model, by model.
+        work_s: Seconds spent on parsing, rendering and encoding.
         encode_s: Seconds spent on answering, waiting for a thread included.
         encode_buckets: Answers per bound of ENCODE_BUCKETS_S, and one for those beyond.
     """
@@ -25,6 +26,7 @@ class Stats(msgspec.Struct):
     tokens: int = 0
     in_flight: int = 0
     load_failures: Counter[str] = msgspec.field(default_factory=Counter)
+    work_s: float = 0.0
     encode_s: float = 0.0
     encode_buckets: list[int] = msgspec.field(
         default_factory=lambda: [0] * (len(ENCODE_BUCKETS_S) + 1)

@@ -122,7 +122,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
     finally:
         for follower in followers:
             follower.close()
-        context.term()
+        context.destroy(linger=0)
 
 
 def _snapshots(parts: Parts) -> list[Snapshots]:

@@ -49,16 +49,14 @@ class Publisher:
     async def restart(self) -> None:
         """As a killed engine that comes back on the same port."""
         self.close()
-        self._socket = await until(self._bind_again)
+        # A closed socket gives its port back a moment later.
+        self._socket = await until(self._bound)
         await self.subscribed()
 
-    def _bind_again(self) -> zmq.asyncio.Socket | None:
-        """A closed socket may take a moment to give its port back."""
+    def _bound(self) -> zmq.asyncio.Socket | None:
         try:
             return self._bind()
-        except zmq.ZMQError as error:
-            if error.errno != zmq.EADDRINUSE:
-                raise
+        except zmq.ZMQError:
             return None
 
     def close(self) -> None:
@@ -75,7 +73,7 @@ def publishers(count: int) -> Iterator[list[Publisher]]:
     finally:
         for publisher in made:
             publisher.close()
-        context.term()
+        context.destroy(linger=0)
 
 
 class Player:

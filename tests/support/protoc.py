@@ -14,19 +14,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-CONTRACTS = {"router/extproc/pb": "ext_proc", "tokenizer_sidecar/pb": "tokenizer"}
-"""Folder of the generated code -> name of its .proto file."""
+CONTRACTS = (
+    ("router/extproc/pb", "ext_proc"),
+    ("tokenizer_sidecar/pb", "tokenizer"),
+    ("tokenizer_sidecar/pb", "tokenization"),
+)
+"""Folder of the generated code, and name of its .proto file."""
 
 SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 
 
 def generated() -> list[Path]:
     """Every generated file, relative to the root."""
-    return [
-        Path(package) / f"{name}{suffix}"
-        for package, name in CONTRACTS.items()
-        for suffix in SUFFIXES
-    ]
+    return [Path(package) / f"{name}{suffix}" for package, name in CONTRACTS for suffix in SUFFIXES]
 
 
 def generate(folder: Path) -> None:
@@ -34,7 +34,7 @@ def generate(folder: Path) -> None:
     # The plugins lie beside the interpreter, which need not be on the PATH.
     bin_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join((bin_folder, os.environ.get("PATH", os.defpath)))
-    for package, name in CONTRACTS.items():
+    for package, name in CONTRACTS:
         subprocess.run(
             [sys.executable, "-m", "grpc_tools.protoc", *_arguments(package, name, folder)],
             cwd=ROOT,

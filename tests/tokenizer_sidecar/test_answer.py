@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tokenizer_sidecar.disk import TINY, chat, write_model
-from tokenizer_sidecar.answer import answer, pack, refusal
+from tokenizer_sidecar.answer import answer, refusal
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
     CHAT,
     COMPLETION,
@@ -22,6 +22,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     REFUSED,
     UNSUPPORTED,
 )
+from tokenizer_sidecar.post_processing import pack
 from tokenizer_sidecar.render import Renderer
 
 tiny = Renderer.load(TINY)

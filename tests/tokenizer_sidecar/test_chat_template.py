@@ -122,7 +122,7 @@ def test_requests_with_tools_take_the_template_for_tools() -> None:
 
 
 def test_a_model_without_a_template_refuses_chats() -> None:
-    with pytest.raises(RenderError, match="no chat template"):
+    with pytest.raises(Unsupported, match="no chat template"):
         ChatTemplate({}, {}).render(chat("a"))
 
 

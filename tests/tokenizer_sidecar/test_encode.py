@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
 from tests.tokenizer_sidecar.disk import TINY, write_model
 from tokenizer_sidecar.encode import Encoder, InvalidText, ModelError, Side
+from tokenizer_sidecar.post_processing import pack
 
 tiny = Encoder.load(TINY)
+
+END = ("<|endoftext|>", 0)
 
 
 @pytest.fixture
@@ -136,3 +139,78 @@ def test_an_unusable_directory_is_an_error_of_one_line(
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such directory"):
         Encoder.load(tmp_path / "nowhere")
+
+
+def test_packed_ids_are_the_same_ids(with_bos: Encoder) -> None:
+    for encoder, most in ((tiny, None), (with_bos, None), (with_bos, 3)):
+        for special in (True, False):
+            ids = encoder.encode("hello there", add_special_tokens=special, max_tokens=most)
+            packed = encoder.encode_packed(
+                "hello there", add_special_tokens=special, max_tokens=most
+            )
+            assert packed == pack(ids)
+
+
+def test_a_post_processor_of_an_unknown_kind_is_asked_each_time() -> None:
+    tokenizer = Tokenizer.from_file(str(TINY / "tokenizer.json"))
+    first = processors.TemplateProcessing(single="<|endoftext|> $A", special_tokens=[END])
+    tokenizer.post_processor = processors.Sequence([first, first])
+    encoder = Encoder(tokenizer)
+    assert not encoder.method.incremental
+    for most in (None, 0, 1, 2, 99):
+        expected = tokenizer.encode("hello there").ids
+        ids = encoder.encode("hello there", add_special_tokens=True, max_tokens=most)
+        assert ids == expected if most in (None, 99) else len(ids) <= most
+    assert encoder.encode("hello", add_special_tokens=False) == tiny.encode(
+        "hello", add_special_tokens=False
+    )
+
+
+def test_only_new_text_is_encoded() -> None:
+    encoder = Encoder.load(TINY)
+    text = " ".join(f"fox number {i} jumps over the lazy dog" for i in range(2000))
+    ids = encoder.encode(text, add_special_tokens=False)
+    before = encoder.cache_stats()
+    assert before.new_tokens == len(ids)
+    again = encoder.encode(text + " and then some", add_special_tokens=False)
+    after = encoder.cache_stats()
+    assert again[: len(ids)] == ids
+    assert after.new_tokens - before.new_tokens < 1500
+    assert after.hit_tokens - before.hit_tokens > len(ids) - 1500
+
+
+def test_a_piece_that_comes_again_in_the_same_text_is_encoded_once() -> None:
+    encoder = Encoder.load(TINY)
+    text = "the quick brown fox jumps over the lazy dog " * 2000
+    ids = encoder.encode(text, add_special_tokens=False)
+    assert ids == Tokenizer.from_file(str(TINY / "tokenizer.json")).encode(text).ids
+    assert encoder.cache_stats().new_tokens < len(ids) / 3
+
+
+def test_a_text_too_large_for_its_cache_is_encoded_all_the_same() -> None:
+    content = (TINY / "tokenizer.json").read_bytes()
+    encoder = Encoder(Tokenizer.from_buffer(content), content, cache_bytes=0)
+    assert encoder.encode("hello world", add_special_tokens=True) == [287, 82, 348, 1205, 1392]
+    assert encoder.cache_stats().entries == 0
+
+
+def test_offsets_are_places_in_the_text() -> None:
+    text = "héllo world"
+    ids, offsets = tiny.encode_with_offsets(text, add_special_tokens=False)
+    assert ids == tiny.encode(text, add_special_tokens=False)
+    assert offsets[0] == 0
+    assert offsets[-1] == len(text)
+    assert len(offsets) == 2 * len(ids)
+    with pytest.raises(InvalidText):
+        tiny.encode_with_offsets("\ud800", add_special_tokens=False)
+
+
+def test_proofs_can_be_left_out_and_the_ids_stay_the_same() -> None:
+    proven = Encoder.load(TINY)
+    plain = Encoder.load(TINY, prove=False)
+    assert proven.method.fast
+    assert not plain.method.fast
+    text = "def f(x):\n\treturn 'Gr\u00fc\u00dfe' <|im_end|>"
+    assert plain.encode(text, add_special_tokens=True) == proven.encode(
+        text, add_special_tokens=True
+    )

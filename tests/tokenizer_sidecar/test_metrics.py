@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tokenizer_sidecar.metrics import exposition, registry
+from tokenizer_sidecar.cache import CacheStats
+from tokenizer_sidecar.metrics import Sources, exposition, registry
 from tokenizer_sidecar.stats import Stats
 
 
-def samples(stats: Stats) -> dict[tuple[str, ...], float]:
-    text = exposition(registry(stats)).decode()
+def samples(sources: Sources) -> dict[tuple[str, ...], float]:
+    text = exposition(registry(sources)).decode()
     return {
         (sample.name.removeprefix("warmroute_tokenizer_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -23,7 +24,7 @@ def test_every_counter_is_exposed() -> None:
     stats.load_failures["tiny"] = 4
     stats.encode_buckets[0] = 1
     stats.encode_buckets[-1] = 2
-    found = samples(stats)
+    found = samples(Sources(stats))
     assert found["requests_total", "ok"] == 3
     assert found["requests_total", "refused"] == 1
     assert found["load_failures_total", "tiny"] == 4
@@ -35,14 +36,26 @@ def test_every_counter_is_exposed() -> None:
     assert found["encode_seconds_sum",] == 1.5
 
 
+def test_the_queue_and_every_model_s_cache_are_exposed() -> None:
+    cache = CacheStats(hit_tokens=5, new_tokens=2, bytes=700, entries=1, evicted=3)
+    sources = Sources(Stats(work_s=0.5), lambda: 4, lambda: {"tiny": cache})
+    found = samples(sources)
+    assert found["queued",] == 4
+    assert found["work_seconds_total",] == 0.5
+    assert found["cache_tokens_total", "tiny", "hit"] == 5
+    assert found["cache_tokens_total", "tiny", "new"] == 2
+    assert found["cache_bytes", "tiny"] == 700
+    assert found["cache_evictions_total", "tiny"] == 3
+
+
 def test_a_registry_follows_its_stats() -> None:
     stats = Stats()
-    own = registry(stats)
+    own = registry(Sources(stats))
     before = exposition(own)
     stats.tokens += 1
     assert exposition(own) != before
 
 
 def test_nothing_but_the_sidecar_s_metrics_is_exposed() -> None:
-    families = text_string_to_metric_families(exposition(registry(Stats())).decode())
+    families = text_string_to_metric_families(exposition(registry(Sources(Stats()))).decode())
     assert all(family.name.startswith("warmroute_tokenizer_") for family in families)

@@ -7,6 +7,7 @@ import socket
 import aiohttp
 import pytest
 
+from tokenizer_sidecar.metrics import Sources
 from tokenizer_sidecar.metrics_http import serving_metrics
 from tokenizer_sidecar.stats import Stats
 
@@ -20,7 +21,8 @@ def free_port() -> int:
 
 async def test_metrics_are_served_and_follow_the_counters() -> None:
     stats, port = Stats(), free_port()
-    async with serving_metrics(stats, "127.0.0.1", port), aiohttp.ClientSession() as session:
+    serving = serving_metrics(Sources(stats), "127.0.0.1", port)
+    async with serving, aiohttp.ClientSession() as session:
         stats.requests["OK"] += 3
         async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
             assert response.status == 200
@@ -31,7 +33,7 @@ async def test_metrics_are_served_and_follow_the_counters() -> None:
 async def test_the_port_is_free_afterwards() -> None:
     port = free_port()
     for _ in range(2):
-        async with serving_metrics(Stats(), "127.0.0.1", port):
+        async with serving_metrics(Sources(Stats()), "127.0.0.1", port):
             pass
 
 
@@ -40,5 +42,5 @@ async def test_a_taken_port_is_an_error() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         with pytest.raises(OSError, match="address already in use"):
-            async with serving_metrics(Stats(), "127.0.0.1", taken.getsockname()[1]):
+            async with serving_metrics(Sources(Stats()), "127.0.0.1", taken.getsockname()[1]):
                 pass

@@ -18,6 +18,8 @@ from tests.tokenizer_sidecar.disk import TINY, captured, chat
 from tests.tokenizer_sidecar.wire import ask, ids, reply, request, served, until
 from tokenizer_sidecar.models import Backoff, Models
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
+    BUSY,
+    EXPIRED,
     FAILED,
     NOT_READY,
     OK,
@@ -40,18 +42,25 @@ class Gated(Renderer):
     gate: threading.Event
     begun: list[object]
 
-    def first_completion(self, body: Mapping[str, Any]) -> list[int]:
+    def packed_completion(self, body: Mapping[str, Any]) -> bytes:
         if body["prompt"] == "boom":
             raise RuntimeError("a secret prompt")
         self.begun.append(body)
         assert self.gate.wait(20)
-        return super().first_completion(body)
+        return super().packed_completion(body)
 
 
 class Running:
     """A service with the tiny model and one that never loads."""
 
-    def __init__(self, *, max_in_flight: int = 256, workers: int = 4) -> None:
+    def __init__(
+        self,
+        *,
+        max_in_flight: int = 256,
+        workers: int = 4,
+        max_queued: int = 1024,
+        inline_bytes: int = 0,
+    ) -> None:
         self.renderer = Gated.load(TINY)
         self.renderer.gate = threading.Event()
         self.renderer.begun = []
@@ -59,7 +68,12 @@ class Running:
         directories = {"tiny": TINY, "late": TINY / "nowhere"}
         self.models = Models(directories, self.stats, Backoff(60.0), self._load)
         self.service = Service(
-            self.models, self.stats, workers=workers, max_in_flight=max_in_flight
+            self.models,
+            self.stats,
+            workers=workers,
+            max_in_flight=max_in_flight,
+            max_queued=max_queued,
+            inline_bytes=inline_bytes,
         )
 
     def _load(self, directory: Path) -> Renderer:
@@ -168,6 +182,61 @@ async def test_long_bodies_leave_threads_for_short_ones(tmp_path: Path) -> None:
         await until(lambda: len(running.renderer.begun) == 1)
         await stream.write(request(9, chat("short")))
         assert (await reply(stream)).id == 9
+
+
+async def test_a_request_whose_time_is_over_is_not_begun(tmp_path: Path) -> None:
+    running = Running(workers=1)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        await stream.write(request(1))
+        await until(lambda: len(running.renderer.begun) == 1)
+        await stream.write(request(2, timeout_ms=1))
+        await stream.write(request(3, timeout_ms=60_000))
+        await until(lambda: running.service.queued == 2)
+        await asyncio.sleep(0.002)
+        running.renderer.gate.set()
+        outcomes = {
+            answered.id: answered.outcome for answered in [await reply(stream) for _ in "123"]
+        }
+    assert outcomes == {1: OK, 2: EXPIRED, 3: OK}
+    assert len(running.renderer.begun) == 2
+    assert running.stats.requests["EXPIRED"] == 1
+
+
+async def test_a_request_beyond_the_queue_s_end_is_refused_at_once(tmp_path: Path) -> None:
+    running = Running(workers=1, max_queued=2)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        for i in range(5):
+            await stream.write(request(i))
+        refused = [await reply(stream) for _ in range(2)]
+        assert [answered.outcome for answered in refused] == [BUSY, BUSY]
+        assert "2 requests are waiting" in refused[0].message
+        running.renderer.gate.set()
+        assert [(await reply(stream)).outcome for _ in range(3)] == [OK, OK, OK]
+    assert running.service.queued == 0
+
+
+async def test_short_bodies_are_answered_without_a_thread(tmp_path: Path) -> None:
+    running = Running(workers=1, inline_bytes=200)
+    long = "a " * 200
+    media = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        await stream.write(request(1, {"prompt": long}))
+        await until(lambda: len(running.renderer.begun) == 1)
+        asked = [
+            request(2, chat("short")),
+            request(3, model="nobody"),
+            request(4, chat(media)),
+            request(5, {"prompt": "boom"}),
+        ]
+        outcomes = {i: each.outcome for i, each in (await ask(stream, asked)).items()}
+        assert outcomes == {2: OK, 3: UNKNOWN_MODEL, 4: UNSUPPORTED, 5: FAILED}
+        running.renderer.gate.set()
+        assert (await reply(stream)).id == 1
+    assert sum(running.stats.encode_buckets) == 5
+    assert running.stats.work_s > 0
 
 
 async def test_prompts_of_a_megabyte_delay_neither_short_ones_nor_health(tmp_path: Path) -> None:

@@ -75,13 +75,14 @@ def request(
     raw: bytes | None = None,
     model: str = "tiny",
     kind: Kind.ValueType | None = None,
+    timeout_ms: int = 0,
 ) -> TokenizeRequest:
     """A request for a body; its kind follows from the body."""
     content = {"prompt": "a"} if body is None else body
     if kind is None:
         kind = CHAT if isinstance(content, dict) and "messages" in content else COMPLETION
     encoded = msgspec.json.encode(content) if raw is None else raw
-    return TokenizeRequest(id=id_, model=model, kind=kind, body=encoded)
+    return TokenizeRequest(id=id_, model=model, kind=kind, body=encoded, timeout_ms=timeout_ms)
 
 
 async def reply(stream: Stream) -> TokenizeReply:

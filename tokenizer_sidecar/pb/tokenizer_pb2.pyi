@@ -64,6 +64,10 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     """legal, but its ids cannot be known here (media content)"""
     FAILED: _Outcome.ValueType  # 6
     """a fault of the sidecar"""
+    EXPIRED: _Outcome.ValueType  # 7
+    """its time was over before it was begun: nothing was computed"""
+    BUSY: _Outcome.ValueType  # 8
+    """too many requests are waiting already: nothing was computed"""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper): ...
 
@@ -79,6 +83,10 @@ UNSUPPORTED: Outcome.ValueType  # 5
 """legal, but its ids cannot be known here (media content)"""
 FAILED: Outcome.ValueType  # 6
 """a fault of the sidecar"""
+EXPIRED: Outcome.ValueType  # 7
+"""its time was over before it was begun: nothing was computed"""
+BUSY: Outcome.ValueType  # 8
+"""too many requests are waiting already: nothing was computed"""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
 @_typing.final
@@ -89,6 +97,7 @@ class TokenizeRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """chosen by the client, unique among the requests in flight on the stream"""
     model: _builtins.str
@@ -96,6 +105,10 @@ class TokenizeRequest(_message.Message):
     kind: Global___Kind.ValueType
     body: _builtins.bytes
     """the client's JSON"""
+    timeout_ms: _builtins.int
+    """How long the ids are of use, from when the sidecar has read the request; 0 for no limit. What has
+    begun is finished.
+    """
     def __init__(
         self,
         *,
@@ -103,10 +116,11 @@ class TokenizeRequest(_message.Message):
         model: _builtins.str = ...,
         kind: Global___Kind.ValueType = ...,
         body: _builtins.bytes = ...,
+        timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "id", b"id", "kind", b"kind", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "id", b"id", "kind", b"kind", "model", b"model", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,182 @@
+"""Where a text can be cut so that its parts, encoded apart, give the ids of the whole.
+
+A cut lies between two characters. It is safe where three things hold:
+
+    no added token's text has the two side by side, and none depends on what stands around it
+    normalizing changes neither side because of the other
+    no token is made of both sides. Either the pre-tokenizer always ends a piece there, whatever
+    the model's entries are; or there is no pre-tokenizer, and no entry has the two side by side.
+
+Whether they hold is found out once, for groups of characters that behave alike. A special token is
+a safe place too, just before it. Parts are about 2 KB, and where one ends depends only on the text
+from its beginning on, so texts that begin alike have the same first parts.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from os.path import commonprefix
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenizer_sidecar.added_tokens import AddedTokens, Normalize, any_of
+from tokenizer_sidecar.split_pattern import SplitPattern
+from tokenizer_sidecar.tokenizer_json import BpeModel
+
+PIECE_CHARS = 2048
+"""A part is at least this long, except before a special token and at the end."""
+
+_SHORTEST = 1 / 8
+"""Of that length. Special tokens closer to the start of a part stay in it: short parts cost more to
+look up than they save."""
+
+Joined = npt.NDArray[np.bool_]
+"""For groups left and right of a place: whether it is no safe one."""
+
+
+def _range(first: str, last: str) -> str:
+    return "".join(map(chr, range(ord(first), ord(last) + 1)))
+
+
+GROUPS: Sequence[str] = (
+    string.ascii_letters,
+    string.digits,
+    *string.punctuation,
+    " ",
+    "\t",
+    "\n",
+    "\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f",
+    _range("\u4e00", "\u9fa5"),
+    _range("\u3041", "\u3096") + _range("\u30a1", "\u30fa"),
+    _range("\uac00", "\ud7a3"),
+)
+"""Characters between which cuts are sought: ASCII, East Asian punctuation, ideographs, kana and
+Hangul. None of them ever combines with a character before it when text is normalized."""
+
+_GROUP_OF = {character: i for i, group in enumerate(GROUPS) for character in group}
+
+
+class Cutter:
+    """Cuts texts for one tokenizer.
+
+    Args:
+        joined: Places that are not safe.
+        piece_chars: How long a part is at least.
+    """
+
+    def __init__(
+        self, joined: Joined, added: AddedTokens, *, piece_chars: int = PIECE_CHARS
+    ) -> None:
+        self._piece_chars = piece_chars
+        self._min_chars = int(piece_chars * _SHORTEST)
+        safe = _between(~joined)
+        self._safe = re.compile(safe) if safe else None
+        self._separator = re.compile(any_of(added.separators))
+        self._beginning = commonprefix(list(added.separators))  # noqa: RUF071 - characters are meant
+        """Of all separators. Searching for it is much faster than for any of them."""
+
+    def pieces(self, text: str) -> list[str]:
+        """The text's parts; one if there is no place to cut."""
+        found: list[str] = []
+        start, safe, length = 0, 0, len(text)
+        while length - start > self._min_chars:
+            # Looked for only when passed, so that a text without such places is read once.
+            if safe < start + self._piece_chars:
+                safe = self._next_safe(text, start + self._piece_chars)
+            end = self._separator_before(text, start, safe)
+            found.append(text[start:end])
+            start = end
+        if start < length or not found:
+            found.append(text[start:])
+        return found
+
+    def _next_safe(self, text: str, start: int) -> int:
+        match = self._safe.search(text, start) if self._safe and start < len(text) else None
+        return match.start() if match else len(text)
+
+    def _separator_before(self, text: str, start: int, end: int) -> int:
+        """Where the first separator begins, or the end, which is no place inside of one."""
+        if not self._beginning:
+            return end
+        at = text.find(self._beginning, start + self._min_chars, end)
+        while at >= 0 and not self._separator.match(text, at, end):
+            at = text.find(self._beginning, at + 1, end)
+        return end if at < 0 else at
+
+
+def between_pieces(pattern: SplitPattern) -> Joined:
+    """Places where the pre-tokenizer does not end a piece in every case."""
+    members = [np.array([ord(c) for c in group], dtype=np.intp) for group in GROUPS]
+    return pattern.reach().joined(members, members)
+
+
+def between_entries(model: BpeModel, normalize: Normalize) -> Joined:
+    """Places where some entry of the model goes on, for models without a pre-tokenizer.
+
+    Only for normalizers that change each character by itself.
+    """
+    shown = {character: normalize(character) for character in _GROUP_OF}
+    known = _apart_unless_entries(model)
+    joined = np.zeros((len(GROUPS), len(GROUPS)), dtype=np.bool_)
+    group_of: dict[str, int] = {}
+    for character, i in _GROUP_OF.items():
+        text = shown[character]
+        if len(text) != 1 or not (known or text in model.vocab):
+            joined[i, :] = joined[:, i] = True
+        group_of.setdefault(text, i)
+        if group_of[text] != i:
+            joined[i, :] = joined[:, i] = True
+    _mark(joined, model.vocab, group_of)
+    return joined
+
+
+def _apart_unless_entries(model: BpeModel) -> bool:
+    """Characters that are no entries become bytes, and bytes are never joined with anything."""
+    single = {f"<0x{value:02X}>" for value in range(256)}
+    parts = {part for pair in model.pairs() for part in pair}
+    return model.byte_fallback and single <= model.vocab.keys() and not single & parts
+
+
+def between_added(added: AddedTokens) -> Joined:
+    """Places where some added token goes on."""
+    joined = np.zeros((len(GROUPS), len(GROUPS)), dtype=np.bool_)
+    _mark(joined, added.texts, _GROUP_OF)
+    return joined
+
+
+def _mark(joined: Joined, texts: Iterable[str], group_of: Mapping[str, int]) -> None:
+    for text in texts:
+        groups = [group_of.get(character) for character in text]
+        for left, right in pairwise(groups):
+            if left is not None and right is not None:
+                joined[left, right] = True
+
+
+def _between(safe: Joined) -> str:
+    """A pattern for the empty text at every safe place."""
+    rights: dict[bytes, str] = {}
+    lefts: dict[bytes, str] = {}
+    for i, group in enumerate(GROUPS):
+        column = safe[:, i]
+        key = column.tobytes()
+        rights[key] = rights.get(key, "") + group
+        lefts[key] = "".join(left for left, is_safe in zip(GROUPS, column, strict=True) if is_safe)
+    return "|".join(
+        f"(?<=[{_ranges(lefts[key])}])(?=[{_ranges(right)}])"
+        for key, right in rights.items()
+        if lefts[key]
+    )
+
+
+def _ranges(characters: str) -> str:
+    """The inside of a class; written as ranges where it is long."""
+    points = sorted(map(ord, characters))
+    starts = [p for i, p in enumerate(points) if i == 0 or points[i - 1] != p - 1]
+    ends = [p for i, p in enumerate(points) if i + 1 == len(points) or points[i + 1] != p + 1]
+    return "".join(
+        f"\\U{first:08x}-\\U{last:08x}" for first, last in zip(starts, ends, strict=True)
+    )
