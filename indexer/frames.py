@@ -12,7 +12,7 @@ so an answer is read from its end. The number of an end marker means nothing, it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import xxhash
@@ -24,7 +24,7 @@ MAX_PAYLOAD_BYTES = 16 << 20
 """A step of 64k prompt tokens takes less than 1 MiB."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One batch as it was sent.
 
     Attributes:
@@ -140,6 +140,5 @@ def model_of(topic: bytes) -> str | None:
     return parts[1] or None if parts else None
 
 
-def digest(payload: bytes) -> int:
-    """Tells whether a payload is the one seen before; it holds a time, so no two are equal."""
-    return xxhash.xxh3_64_intdigest(payload)
+digest: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
+"""Tells whether a payload is the one seen before; it holds a time, so no two are equal."""

@@ -181,24 +181,24 @@ class Intake:
             self.rejected[Reason.TOO_MANY_MODELS] += 1
             return Effect.LOSSY
         batch = message.batch or self._decode(message.payload)
-        self._time(message, batch)
+        if batch.ts is not None:
+            self._time(message, batch.ts)
         holder = self._holder
         if self._shared and batch.rank is not None:
             holder = Holder(holder.address, batch.rank)
             if batch.rank >= MAX_RANKS:
                 holder, batch = self._holder, Batch((), rejected=(Reason.BAD_BATCH,))
         self.models.add(model)
-        self.holders.add(holder)
+        if holder is not self._holder:
+            self.holders.add(holder)
         return self._apply_to(self._ledger(holder), batch, model)
 
-    def _time(self, message: Message, batch: Batch) -> None:
-        if batch.ts is None:
-            return
-        self.stats.last_ts = batch.ts
+    def _time(self, message: Message, ts: float) -> None:
+        self.stats.last_ts = ts
         if message.wall_s is not None:
-            self.stats.lag_s = message.wall_s - batch.ts
+            self.stats.lag_s = message.wall_s - ts
         if message.seq == 0:
-            self.born = batch.ts
+            self.born = ts
 
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
         effect = Effect.NONE

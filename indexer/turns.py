@@ -88,16 +88,14 @@ class Turns:
     def _may_have_more(self, reader: Reader, deadline: float) -> bool:
         """Read from one until it has nothing, its burst is over, or the turn is."""
         for _ in range(BURST_MESSAGES):
-            if reader not in self._members or not self._read(reader):
+            if reader not in self._members:
                 return False
+            try:
+                if not reader.read():
+                    return False
+            except Exception:
+                # The edge: what one engine sends must not end the reading of the others.
+                reader.fail()
             if time.monotonic() >= deadline:
                 return True
         return True
-
-    def _read(self, reader: Reader) -> bool:
-        try:
-            return reader.read()
-        except Exception:
-            # The edge: what one engine sends must not end the reading of the others.
-            reader.fail()
-            return True

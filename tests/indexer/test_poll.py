@@ -44,9 +44,9 @@ class Engine:
         self.next_id += 1
 
     def store(self, blocks: int, **fields: Any) -> None:
-        """A prompt of so many blocks, and the first token of the next."""
+        """A prompt of so many blocks."""
         ids = make.prompt(blocks)
-        cut = [ids[at : at + 16] for at in range(0, len(ids), 16)] + [[7]]
+        cut = [ids[at : at + 16] for at in range(0, len(ids), 16)]
         told = [
             {"block_hash": n, "tokens": [{"token_id": i} for i in block], "cache_level": 0}
             for n, block in enumerate(cut, 1)
