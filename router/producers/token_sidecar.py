@@ -16,6 +16,9 @@ from tokenizer_sidecar.pb.tokenizer_pb2_grpc import TokenizerStub
 
 log = structlog.get_logger()
 
+MODELS_S = 5.0
+"""Between two looks at which models the sidecar serves, once all are ready."""
+
 RECONNECT_S = 0.25
 """Pause before a lost sidecar is dialled again."""
 
@@ -85,21 +88,41 @@ class SidecarClient:
         outbox: asyncio.Queue[pb.TokenizeRequest] = asyncio.Queue()
         self._outbox = outbox
         self.stats.connected = True
+        self.stats.not_ready = ("not told yet",)
         self.stats.connections += 1
         log.info("tokenizer.connected", socket=self._socket)
+        stub = TokenizerStub(channel)
         try:
-            async for reply in TokenizerStub(channel).Tokenize(_drain(outbox)):
-                waiting = self._waiting.pop(reply.id, None)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(reply)
-        except grpc.aio.AioRpcError as error:
-            log.warning("tokenizer.lost", socket=self._socket, reason=error.details())
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._watch_models(channel))
+                async for reply in stub.Tokenize(_drain(outbox)):
+                    waiting = self._waiting.pop(reply.id, None)
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(reply)
+                watching.cancel()
+        except* grpc.aio.AioRpcError as group_:
+            reasons = [str(error) for error in group_.exceptions]
+            log.warning("tokenizer.lost", socket=self._socket, reason=reasons[0].split("\n")[0])
         finally:
             self._outbox = None
             self.stats.connected = False
+            self.stats.not_ready = ()
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ConnectionError("the sidecar's stream ended"))
+
+    async def _watch_models(self, channel: grpc.aio.Channel) -> None:
+        """Keep `stats.not_ready` true; a sidecar that cannot tell counts as ready."""
+        while True:
+            try:
+                told = await TokenizerStub(channel).ListModels(pb.ListModelsRequest())
+            except grpc.aio.AioRpcError:
+                self.stats.not_ready = ()
+                return
+            self.stats.not_ready = [
+                f"{model.name}: {model.message}" for model in told.models if not model.ready
+            ]
+            await asyncio.sleep(RECONNECT_S if self.stats.not_ready else MODELS_S)
 
 
 async def _drain(outbox: asyncio.Queue[pb.TokenizeRequest]) -> AsyncIterator[pb.TokenizeRequest]:

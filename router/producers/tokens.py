@@ -41,6 +41,7 @@ class TokenStats:
         missing: Reason -> requests that did not.
         connected: The backend is reached.
         connections: Connections opened since the start.
+        not_ready: Models whose tokenizer cannot be used yet, and why.
         hanging: It used up its budget several times in a row and is left alone for a while.
     """
 
@@ -50,6 +51,7 @@ class TokenStats:
         self.connected = False
         self.connections = 0
         self.hanging = False
+        self.not_ready: Sequence[str] = ()
 
 
 class Backend(Protocol):

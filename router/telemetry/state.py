@@ -79,6 +79,9 @@ class State:
             for e in self._outliers.out(endpoints)
         ]
         faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
+        faults += [
+            f"tokenizer: model {model}" for s in self._tokenizers for model in s.stats.not_ready
+        ]
         hanging = [s for s in self._tokenizers if s.stats.hanging]
         faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
