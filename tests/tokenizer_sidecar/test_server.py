@@ -147,7 +147,8 @@ async def test_a_taken_metrics_port_is_an_error_and_leaves_no_socket(tmp_path: P
 
 async def test_stopping_finishes_what_is_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    long = {"prompt": "the quick brown fox jumps over the lazy dog " * 24_000}
+    # No piece of it comes again, so that all of it has to be encoded.
+    long = {"prompt": " ".join(f"the fox jumps over {word}" for word in range(150_000))}
     port = free_port()
     # The client leaves its stream open; the end must not wait for the drain's limit all the same.
     patient = config(path, metrics_port=port, drain_s=600.0)

@@ -244,8 +244,9 @@ async def test_prompts_of_a_megabyte_delay_neither_short_ones_nor_health(tmp_pat
     running.renderer.gate.set()
     async with running.open(tmp_path / "s") as stub:
         stream = stub.Tokenize()
-        text = "the quick brown fox jumps over the lazy dog " * 24_000
         for i in range(4):
+            # No piece of it comes again, so that all of it has to be encoded.
+            text = " ".join(f"the fox {i} jumps over {word}" for word in range(44_000))
             await stream.write(request(i, {"prompt": text}))
         for i in range(10, 15):
             await stream.write(request(i, chat("short")))
