@@ -19,7 +19,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.types import Lease, Producer
-from router.request.parse import kind_of, parse
+from router.request.parse import Limits, api_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.scheduling.types import Decision, Profile, ProfileHandler
@@ -98,7 +98,7 @@ class Director:
         clock: Callable[[], float],
         aside: Aside = _at_once,
         usage_sample: int = 50,
-        allow_kv_transfer_params: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
 
@@ -113,7 +113,7 @@ class Director:
         self._clock = clock
         self._aside = aside
         self._usage_sample = usage_sample
-        self._allow_kv_transfer_params = allow_kv_transfer_params
+        self._limits = limits
         self.outliers = Outliers(clock)
         self.draining = False
 
@@ -123,11 +123,11 @@ class Director:
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         record = Record(
-            request_id=request_id[:MAX_NAME], at=arrived, kind=kind_of(headers), model=""
+            request_id=request_id[:MAX_NAME], at=arrived, kind=api_of(headers), model=""
         )
         try:
             request = await self._parse(headers, body, request_id)
-            record.kind, record.model = request.kind, request.model[:MAX_NAME]
+            record.kind, record.model = request.api, request.model[:MAX_NAME]
             facts, decision = await self._decide(request)
         except RouterError as error:
             record.refused = str(error)
@@ -173,12 +173,11 @@ class Director:
     ) -> Request:
         if self.draining:
             raise ShuttingDown("the router is shutting down")
-        allow = self._allow_kv_transfer_params
-        if body is None or len(body) < LARGE_BODY_BYTES:
-            return parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        return await self._aside(
-            lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        )
+        # A packed body may be large however short it is.
+        small = body is None or len(body) < LARGE_BODY_BYTES
+        if small and "content-encoding" not in headers:
+            return parse(headers, body, request_id, self._limits)
+        return await self._aside(lambda: parse(headers, body, request_id, self._limits))
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
         facts = Facts()

@@ -21,6 +21,7 @@ from router.producers.token_render import RenderClient
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
+from router.request.parse import Limits
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
@@ -55,7 +56,10 @@ class Parts:
             clock=time.time,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
-            allow_kv_transfer_params=options.allow_kv_transfer_params,
+            limits=Limits(
+                max_body_bytes=options.max_body_bytes,
+                allow_kv_transfer_params=options.allow_kv_transfer_params,
+            ),
         )
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(

@@ -18,7 +18,7 @@ class Record(msgspec.Struct, kw_only=True):
     Attributes:
         request_id: The client's, or the one made for it.
         at: Unix time at which the request was here in full.
-        kind: API: completion, chat or other.
+        kind: Name of the API; other where the body was not read.
         model: Model name the client asked for.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
