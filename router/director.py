@@ -15,11 +15,14 @@ from typing import Protocol
 
 from router.errors import RouterError, ShuttingDown
 from router.extproc import headers as names
+from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
+from router.pool.rewrites import choose
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.types import Lease, Producer
 from router.request.parse import Limits, api_of, parse
+from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.scheduling.types import Decision, Profile, ProfileHandler
@@ -74,12 +77,15 @@ class Routed:
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         sampled: bool,
+        body: bytes | None = None,
     ) -> None:
+        """`body`: what is sent instead of the client's."""
         self.record = record
         self.destination = destination
         self.headers = headers
         self.leases = leases
         self.sampled = sampled
+        self.body = body
         self.usage: UsageReader | None = None
 
 
@@ -98,6 +104,7 @@ class Director:
         clock: Callable[[], float],
         aside: Aside = _at_once,
         usage_sample: int = 50,
+        model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
@@ -113,6 +120,7 @@ class Director:
         self._clock = clock
         self._aside = aside
         self._usage_sample = usage_sample
+        self._model_rewrites = model_rewrites
         self._limits = limits
         self.outliers = Outliers(clock)
         self.draining = False
@@ -127,7 +135,7 @@ class Director:
         )
         try:
             request = await self._parse(headers, body, request_id)
-            record.kind, record.model = request.api, request.model[:MAX_NAME]
+            _name(record, request)
             facts, decision = await self._decide(request)
         except RouterError as error:
             record.refused = str(error)
@@ -139,7 +147,8 @@ class Director:
         self._observer.routed(record)
         added = {} if given else {names.REQUEST_ID: request_id}
         sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.endpoint.address, added, leases, sampled)
+        address = decision.endpoint.address
+        return Routed(record, address, added, leases, sampled, request.sent)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
@@ -176,8 +185,14 @@ class Director:
         # A packed body may be large however short it is.
         small = body is None or len(body) < LARGE_BODY_BYTES
         if small and "content-encoding" not in headers:
-            return parse(headers, body, request_id, self._limits)
-        return await self._aside(lambda: parse(headers, body, request_id, self._limits))
+            return self._read(headers, body, request_id)
+        return await self._aside(lambda: self._read(headers, body, request_id))
+
+    def _read(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Request:
+        request = parse(headers, body, request_id, self._limits)
+        wanted = names.text_of(headers, names.MODEL_REWRITE)
+        choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
+        return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
         facts = Facts()
@@ -194,6 +209,13 @@ class Director:
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+
+
+def _name(record: Record, request: Request) -> None:
+    record.kind = request.api
+    record.model = request.asked_model[:MAX_NAME]
+    record.target_model = request.model[:MAX_NAME]
+    record.rewritten_by = request.rewritten_by
 
 
 def _describe(record: Record, facts: Facts, decision: Decision) -> None:

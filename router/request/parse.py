@@ -97,6 +97,7 @@ def parse(
     unpacked = _unpacked(headers, body, limits.max_body_bytes)
     read = _unknown(unpacked) if api is None else api.parser(unpacked)
     refuse_reserved(read.fields, allow_kv_transfer_params=limits.allow_kv_transfer_params)
+    model = "" if api is None else read.fields.model or ""
     return Request(
         id=request_id,
         kind=read.kind,
@@ -104,7 +105,9 @@ def parse(
         path=path,
         headers=headers,
         body=read.prompt,
-        model="" if api is None else read.fields.model or "",
+        raw=b"" if api is None else unpacked,
+        model=model,
+        asked_model=model,
         token_ids=read.token_ids,
         prompt_known=read.prompt_known,
         cache_salt=read.cache_salt,

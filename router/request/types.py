@@ -30,7 +30,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         headers: Lower-case name -> value.
         body: An OpenAI body that renders to the prompt the engine will compute: what the client
             sent, unpacked, or made of it where it speaks another API.
-        model: Model name the request is for; empty where the client named none.
+        raw: What the client sent, unpacked; empty where it is not read.
+        model: Model name the request is sent to; empty where there is none.
+        asked_model: The name that the client gave; another one where it was rewritten.
+        rewritten_by: What rewrote the name; empty where nothing did.
+        sent: Body to send instead of the client's; None where that goes on as it is.
         token_ids: First prompt as little-endian u32, where the client sent ids instead of text.
         prompt_known: False where no prompt can be read: other paths, a hidden body, an empty
             prompt.
@@ -44,7 +48,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     headers: Mapping[str, str] = {}
     body: bytes = b""
+    raw: bytes = b""
     model: str = ""
+    asked_model: str = ""
+    rewritten_by: str = ""
+    sent: bytes | None = None
     token_ids: bytes | None = None
     prompt_known: bool = False
     cache_salt: str | None = None
