@@ -172,6 +172,10 @@ def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
     stats, name = prefix.index.stats(), prefix.name
     sizes: Values = {(name, table): float(n) for table, n in stats.sizes.items()}
     yield Sample("warmroute_index_entries", "By table.", sizes, ("producer", "table"))
+    taken: Values = {(name,): float(stats.bytes)}
+    yield Sample("warmroute_index_bytes", "About what blocks take.", taken, ("producer",))
+    bound: Values = {(name,): float(prefix.bounds.index_bytes or 0)}
+    yield Sample("warmroute_index_bytes_bound", "0: none.", bound, ("producer",))
     rejected: Values = {(name, str(reason)): float(n) for reason, n in stats.rejected.items()}
     yield Sample(
         "warmroute_kv_events_rejected", "Messages and events left out.", rejected,
@@ -211,6 +215,7 @@ def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
         "producer": prefix.name,
         "block_size": index.block_size,
         "stats": index.stats(),
+        "bounds": prefix.bounds,
         "holders": [index.state(holder) for holder in index.holders()],
         "feeds": [streams.describe(feed) for feed in index.feeds()],
         "central": streams.describe_central(prefix),

@@ -32,7 +32,7 @@ class TextTokens:
 
 
 def matcher(fixture: Fixture) -> Matcher:
-    return Matcher([TextTokens(), fixture.prefix], fixture.prefix)
+    return Matcher([TextTokens(), fixture.prefix], fixture.prefix, fixture.pool.snapshot)
 
 
 def asked(**question: object) -> bytes:
