@@ -19,7 +19,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
 from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
-from router.producers.prefix_parameters import Bounds, PrecisePrefixParameters
+from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
 from router.producers.shared_storage import credited
 from router.request.types import Request
 from router.scheduling.types import Decision
@@ -51,7 +51,7 @@ class PrecisePrefix:
         clock: Callable[[], float],
         notified: bool,
         base_model: str | None = None,
-        bounds: Bounds = Bounds(),
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         """`clock` gives monotonic seconds; `notified`: every endpoint of the pool is subscribed to.
 
@@ -144,9 +144,7 @@ class PrecisePrefix:
         locator = Locator(self._parameters.kv_events_config, endpoints)
         return Central(self.index, locator, locator.topic_filter)
 
-    def _held(
-        self, matches: Mapping[Holder, Match], asleep: set[str]
-    ) -> Mapping[str, HeldPrefix]:
+    def _held(self, matches: Mapping[Holder, Match], asleep: set[str]) -> Mapping[str, HeldPrefix]:
         held: dict[str, HeldPrefix] = {}
         # Endpoints that hold equally much share one match: weigh it once.
         weighed: dict[int, HeldPrefix] = {}

@@ -32,6 +32,9 @@ class Bounds(msgspec.Struct, frozen=True):
     index_bytes_per_endpoint: int | None = None
 
 
+UNBOUNDED = Bounds()
+
+
 class TokenProcessor(_Camel, frozen=True):
     """
     Attributes:
