@@ -87,16 +87,17 @@ class Groups:
 
     Attributes:
         needs: What they need; empty where the blocks of a prefix are all there is to it.
+        sizes: Tokens per block in each, the one included for which the engine is refused.
         refused: Why no prefix of the engine can be judged; None if it can be.
     """
 
     def __init__(self, block_size: int) -> None:
         self.needs: tuple[Need, ...] = ()
+        self.sizes: set[int] = set()
         self.refused: Reason | None = None
         self._block_size = block_size
         self._primary: int | None = None
         self._known: dict[int, Need] = {}
-        self._sizes: set[int] = set()
 
     @property
     def complete(self) -> bool:
@@ -146,6 +147,7 @@ class Groups:
             return self.refused is not None
         if not event.block_size:  # tells a location, and neither size nor kind
             return False
+        self.sizes.add(event.block_size)
         self.refused = self._fault(group, event)
         if self.refused is None:
             self._admit(group, event)
@@ -161,7 +163,7 @@ class Groups:
         if kind not in FULL_KINDS and kind != "mamba" and not _window(event):
             return Reason.UNSUPPORTED_GROUP
         hybrid = self._known or kind not in FULL_KINDS
-        if hybrid and any(size % self._block_size for size in {event.block_size, *self._sizes}):
+        if hybrid and any(size % self._block_size for size in self.sizes):
             return Reason.BLOCK_SIZE_MISMATCH
         return None
 
@@ -177,7 +179,6 @@ class Groups:
         else:
             need = Need(group, unit, -(-(_window(event) - 1) // event.block_size))
         self._known[group] = need
-        self._sizes.add(event.block_size)
         if self.several or self.headless:
             self.needs = tuple(n for n in self._known.values() if n.window != 0 or n.unit != 1)
 

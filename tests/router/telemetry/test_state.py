@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from indexer.budget import STORED_BYTES
+from indexer.budget import ENTRY_BYTES, STORED_BYTES
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import EngineMetrics
 from router.pool.outliers import Outliers
@@ -103,13 +103,14 @@ def test_what_the_index_takes_stands_beside_what_it_may_take() -> None:
         "index_bytes": 4 * STORED_BYTES,
         "index_bytes_per_endpoint": 3 * STORED_BYTES,
     }
-    assert told["stats"]["bytes"] == 3 * STORED_BYTES
+    taken = 3 * (ENTRY_BYTES["blocks"] + ENTRY_BYTES["names"])
+    assert told["stats"]["bytes"] == taken
     (holder,) = [h for h in told["holders"] if h["holder"]["address"] == A]
-    assert (holder["bytes"], holder["dropped_blocks"]) == (3 * STORED_BYTES, 1)
+    assert (holder["bytes"], holder["dropped_blocks"]) == (taken, 1)
     metrics = Metrics(lambda _: True)
     metrics.watch(state.samples)
     value = metrics.registry.get_sample_value
-    assert value("warmroute_index_bytes", {"producer": "prefix"}) == 3 * STORED_BYTES
+    assert value("warmroute_index_bytes", {"producer": "prefix"}) == taken
     assert value("warmroute_index_bytes_bound", {"producer": "prefix"}) == 4 * STORED_BYTES
 
 
