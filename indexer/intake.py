@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 import msgspec
 
 from indexer.block import Holder
-from indexer.events import AllBlocksCleared, Batch, Event, Reason
+from indexer.events import AllBlocksCleared, Batch, Reason
 from indexer.frames import Message, Queue, model_of
+from indexer.groups import Outline
 from indexer.ledger import Ledger
 
 MAX_UNNAMED_MESSAGES = 10_000
@@ -158,11 +159,10 @@ class Intake:
         for holder in self.holders:
             self._ledger(holder).drop()
 
-    def restore(self, events: Mapping[str, Event]) -> None:
-        """Take in what was told in a former process of ours: one event per model."""
-        for model, event in events.items():
-            self.models.add(model)
-            self._ledger(self._holder).apply(event, model)
+    def restore(self, models: Collection[str], outline: Outline) -> None:
+        """Know what was told in a former process of ours."""
+        self.models.update(models)
+        self._ledger(self._holder).restore(outline)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""
