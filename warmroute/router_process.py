@@ -49,6 +49,7 @@ class EventFollower:
         self.polls = Polls(prefix.index)
         self._prefix = prefix
         self._pool = pool
+        prefix.unusable = lambda: self.subscriptions.unusable
         prefix.central = prefix.open_central(pool.snapshot)
         if prefix.central is not None:
             self._bind(prefix.central)

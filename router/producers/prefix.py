@@ -39,6 +39,7 @@ class PrecisePrefix:
         index: Whatever reads the engines' events feeds it.
         bounds: What the index may take.
         zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
+        unusable: Tells which event streams no socket could be made for, and why.
         central: The streams of engines that connect to us, where there are any.
     """
 
@@ -70,6 +71,7 @@ class PrecisePrefix:
         self._stale_since: dict[str, float] = {}
         self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
         self.central: Central | None = None
+        self.unusable: Callable[[], Mapping[Source, str]] = dict
         self.index = PrefixIndex(
             parameters.token_processor_config.tokens,
             count_repeats=parameters.kv_events_config.count_repeats,

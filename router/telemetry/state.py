@@ -12,7 +12,7 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
-from router.telemetry import streams
+from router.telemetry import stream_faults, streams
 from router.telemetry.metrics import Sample, Values
 
 
@@ -85,7 +85,7 @@ class State:
         hanging = [s for s in self._tokenizers if s.stats.hanging]
         faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
-            faults += streams.degraded(prefix)
+            faults += stream_faults.faults(prefix)
         return faults
 
     def describe(self) -> Mapping[str, Any]:
@@ -217,6 +217,7 @@ def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
         "stats": index.stats(),
         "bounds": prefix.bounds,
         "holders": [index.state(holder) for holder in index.holders()],
+        "unusable": {source.endpoint: why for source, why in prefix.unusable().items()},
         "feeds": [streams.describe(feed) for feed in index.feeds()],
         "central": streams.describe_central(prefix),
     }

@@ -41,6 +41,8 @@ class Fixture:
             for endpoint in self.pool.snapshot()
             for source in self.prefix.sources(endpoint)
         }
+        for feed in self.feeds.values():
+            feed.connected()
         self._seq = dict.fromkeys(self.feeds, -1)
 
     def announce(self, address: str, *events: Any, topic: bytes = b"kv@x@m") -> None:
