@@ -136,6 +136,16 @@ class Feed:
         """What is known is the story of an engine that started then or later."""
         return self._intake.born is not None and self._intake.born >= process_start
 
+    @property
+    def unwanted(self) -> bytes | None:
+        """The latest topic, where it is one that the filter does not let through."""
+        return self._intake.unwanted
+
+    @property
+    def unnamed(self) -> int:
+        """Messages that wait until the base model is known."""
+        return len(self._intake.unnamed)
+
     # -- what is heard --------------------------------------------------------------------------
 
     @property

@@ -115,12 +115,14 @@ class Groups:
     Attributes:
         specs: The groups, in the order in which they were told.
         needs: What they need; empty where the blocks of a prefix are all there is to it.
+        sizes: Tokens per block in each, the one included for which the engine is refused.
         refused: Why no prefix of the engine can be judged; None if it can be.
     """
 
     def __init__(self, block_size: int) -> None:
         self.specs: list[GroupSpec] = []
         self.needs: tuple[Need, ...] = ()
+        self.sizes: set[int] = set()
         self.refused: Reason | None = None
         self._block_size = block_size
         self._primary: int | None = None
@@ -173,6 +175,7 @@ class Groups:
         if not event.block_size:  # tells a location, and neither size nor kind
             return False
         spec = GroupSpec(group, event.group_kind, event.block_size, event.window)
+        self.sizes.add(spec.block_size)
         self.refused = self._fault(spec, has_tokens=bool(event.tokens))
         if self.refused is None:
             self._admit(spec)
@@ -187,8 +190,7 @@ class Groups:
         if spec.kind not in FULL_KINDS and spec.kind != "mamba" and not _window(spec):
             return Reason.UNSUPPORTED_GROUP
         hybrid = self._known or spec.kind not in FULL_KINDS
-        sizes = {spec.block_size, *(known.block_size for known in self.specs)}
-        if hybrid and any(size % self._block_size for size in sizes):
+        if hybrid and any(size % self._block_size for size in self.sizes):
             return Reason.BLOCK_SIZE_MISMATCH
         return None
 

@@ -94,6 +94,7 @@ class Intake:
         holders: Whose blocks they told of.
         rejected: Messages and events that were left out, by reason.
         unnamed: Messages that wait for `base_model` to become known.
+        unwanted: The latest topic, where it is one that the filter does not let through.
         stats: What the stream went through; only what is applied is counted here.
         born: When the engine sent its first message, where that was taken in.
     """
@@ -112,6 +113,7 @@ class Intake:
         self.models: set[str] = set()
         self.holders: set[Holder] = {holder}
         self.rejected: Counter[Reason] = Counter()
+        self.unwanted: bytes | None = None
         self.unnamed = Queue(MAX_UNNAMED_MESSAGES, MAX_UNNAMED_BYTES)
         self.stats = FeedStats()
         self.born: float | None = None
@@ -129,6 +131,7 @@ class Intake:
         if message.topic is not None and message.topic != self._topic:
             self._topic, self._model = message.topic, model_of(message.topic)
             self._is_wanted = message.topic.startswith(self._filter)
+            self.unwanted = None if self._is_wanted else message.topic
         if not self._is_wanted:
             self.rejected[Reason.FILTERED] += 1
             return Effect.LOSSY

@@ -59,6 +59,11 @@ class Ledger:
         return self._groups.refused
 
     @property
+    def sizes(self) -> frozenset[int]:
+        """Tokens per block that the engine told, of all its groups."""
+        return frozenset(self._groups.sizes) | ({self.block_size} if self.block_size else set())
+
+    @property
     def pieces(self) -> int:
         """Engine blocks that are smaller than the index's."""
         return len(self._pieces)

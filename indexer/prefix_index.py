@@ -135,6 +135,11 @@ class PrefixIndex:
         """The confirmed blocks."""
         return self._index
 
+    @property
+    def ledgers(self) -> Mapping[Holder, Ledger]:
+        """What is known of each engine of which something was heard, to be read only."""
+        return self._ledgers
+
     def outline(self, holder: Holder) -> Outline | None:
         """What is known of a holder's engine beside its blocks; see `Ledger.outline`."""
         ledger = self._ledgers.get(holder)
