@@ -8,7 +8,7 @@ from collections.abc import Callable
 from indexer.block import GPU, Holder, Identity, MediaIds
 from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
-from indexer.groups import Groups
+from indexer.groups import Groups, Outline
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
 from indexer.parking import Parking
@@ -59,6 +59,11 @@ class Ledger:
         return self._groups.refused
 
     @property
+    def sizes(self) -> frozenset[int]:
+        """Tokens per block that the engine told, of all its groups."""
+        return frozenset(self._groups.sizes) | ({self.block_size} if self.block_size else set())
+
+    @property
     def pieces(self) -> int:
         """Engine blocks that are smaller than the index's."""
         return len(self._pieces)
@@ -67,14 +72,18 @@ class Ledger:
     def parked_blocks(self) -> int:
         return self._parking.blocks
 
-    def outline(self) -> BlockStored | None:
-        """A store without blocks that tells another ledger what this one knows of its engine.
-
-        None where that is not all it takes to go on with the engine's blocks.
-        """
+    def outline(self) -> Outline | None:
+        """For `restore`; None where that is not all it takes to go on with the engine's blocks."""
         if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
             return None
-        return self._groups.outline(self.block_size or 0)
+        return Outline(self.block_size, tuple(self._groups.specs))
+
+    def restore(self, outline: Outline) -> None:
+        """Know of the engine what another ledger knew; the index is given its blocks elsewhere."""
+        self._groups.restore(outline.groups)
+        self._regroup()
+        if outline.block_size is not None:
+            self._set_block_size(outline.block_size)
 
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
@@ -245,10 +254,12 @@ class Ledger:
     def _measure(self, event: BlockStored) -> None:
         """Follow the size of the blocks that the engine computes; other tiers may have larger."""
         if event.block_size != self.block_size and (event.tier == GPU or self.block_size is None):
-            self.block_size = event.block_size
-            unit = max(1, event.block_size // self._index.block_size)
-            bit = self._index.bits.find(self.holder)
-            self._index.traits.set_grain(self.holder, bit, unit)
+            self._set_block_size(event.block_size)
+
+    def _set_block_size(self, tokens: int) -> None:
+        self.block_size = tokens
+        unit = max(1, tokens // self._index.block_size)
+        self._index.traits.set_grain(self.holder, self._index.bits.find(self.holder), unit)
 
     def _regroup(self) -> None:
         """Another group was heard of: credit what all known ones allow, if that can be told."""

@@ -13,7 +13,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from router.errors import RouterError, ShuttingDown
+import msgspec
+
+from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
@@ -25,11 +27,14 @@ from router.request.parse import Limits, api_of, parse
 from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
-from router.scheduling.types import Decision, Profile, ProfileHandler
+from router.scheduling.types import Decision, Dropped, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
+
+SERVED_MODELS = "served-models"
+"""What records call the step that leaves out endpoints which do not serve the model."""
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
@@ -47,7 +52,11 @@ class Candidates(Protocol):
     """Where endpoints are read."""
 
     def candidates(self) -> Sequence[Endpoint]:
-        """The endpoints a request may go to now."""
+        """The endpoints requests may go to now."""
+        ...
+
+    def serving(self, model: str) -> Sequence[Endpoint]:
+        """Those of them that may be asked for a model."""
         ...
 
 
@@ -199,9 +208,12 @@ class Director:
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.
-        endpoints = self.outliers.without(self._pool.candidates())
+        candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
+        if candidates and not serving:
+            raise NoEndpoints(f"no endpoint that serves {request.model[:MAX_NAME]!r} is available")
+        endpoints = self.outliers.without(serving)
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
-        return facts, decision
+        return facts, _with_others(decision, candidates, serving)
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
         told = (producer.decided(request, facts, decision) for producer in self._producers)
@@ -216,6 +228,18 @@ def _name(record: Record, request: Request) -> None:
     record.model = request.asked_model[:MAX_NAME]
     record.target_model = request.model[:MAX_NAME]
     record.rewritten_by = request.rewritten_by
+
+
+def _with_others(
+    decision: Decision, candidates: Sequence[Endpoint], serving: Sequence[Endpoint]
+) -> Decision:
+    """Name the candidates that do not serve the model among those that were dropped."""
+    if len(serving) == len(candidates):
+        return decision
+    addresses = {endpoint.address for endpoint in serving}
+    others = tuple(e.address for e in candidates if e.address not in addresses)
+    dropped = (Dropped(SERVED_MODELS, others), *decision.dropped)
+    return msgspec.structs.replace(decision, dropped=dropped)
 
 
 def _describe(record: Record, facts: Facts, decision: Decision) -> None:

@@ -98,6 +98,7 @@ class Parts:
                         clock=time.monotonic,
                         notified=plugin.name in config.notified,
                         base_model=model or None,
+                        bounds=self.options.bounds,
                     )
                     self.prefixes.append(prefix)
                     producers.append(prefix)

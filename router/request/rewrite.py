@@ -13,6 +13,7 @@ import msgspec
 
 from router.request.types import Request
 
+_QUOTE = ord('"')
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
 _COLON = re.compile(rb"\s*:\s*")
@@ -59,12 +60,22 @@ def with_name(answer: bytes, sent: str, name: str) -> bytes:
     )
 
 
+def is_complete(text: bytes) -> bool:
+    """Every bracket that was opened is closed again."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        first = text[token.start()]
+        if first != _QUOTE:
+            depth += 1 if first in b"{[" else -1
+    return depth == 0
+
+
 def _models(text: bytes, inside: Collection[str]) -> Iterator[tuple[int, int]]:
     """Where the values of ``model`` stand, at the top and in objects called as `inside` says."""
     depth, parent = 0, ""
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
-        if first != 0x22:
+        if first != _QUOTE:
             depth += 1 if first in b"{[" else -1
             continue
         if depth > 2 or (depth == 2 and parent not in inside):

@@ -13,7 +13,7 @@ from router.director import Director, Routed
 from router.errors import BadRequest, NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
-from router.pool.endpoint import Endpoint
+from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
@@ -23,7 +23,7 @@ from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, NamedScorer, Profile
+from router.scheduling.types import Decision, Dropped, NamedScorer, Profile
 from router.telemetry.decisions import Record
 from tests.support import make
 from tests.support.envoy_messages import POST
@@ -123,6 +123,29 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.predicted_cached_tokens == 64
     assert record.prefix == MATCH.held
     assert record.took_ms == 250
+
+
+async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    fixture.pool.served("a:1", ServedModels(names=("m",), adapters={"sql": "m"}))
+    fixture.pool.served("b:1", ServedModels(names=("m",)))
+    body = b'{"model": "sql", "prompt": "hi"}'
+    for _ in range(3):  # b:1 holds the prefix and would win
+        assert (await fixture.route(body)).destination == "a:1"
+    assert fixture.notes.routed_[0].dropped == (Dropped("served-models", ("b:1",)),)
+    assert (await fixture.route()).destination == "b:1"
+    assert fixture.notes.routed_[-1].dropped == ()
+
+
+async def test_a_model_whose_only_endpoints_are_down_is_refused_by_name() -> None:
+    fixture = Fixture("a:1", "b:1")
+    fixture.pool.served("a:1", ServedModels(names=("m",)))
+    fixture.pool.served("b:1", ServedModels(names=("o",)))
+    fixture.pool.scraped("a:1", EngineMetrics())
+    for _ in range(3):
+        fixture.pool.scrape_failed("a:1")
+    with pytest.raises(NoEndpoints, match="serves 'm'"):
+        await fixture.route()
 
 
 async def test_the_last_token_is_never_expected_to_be_reused() -> None:

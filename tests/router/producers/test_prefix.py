@@ -13,7 +13,7 @@ from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix import PrecisePrefix
-from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
 from router.scheduling.types import Decision
 from tests.support import make
 
@@ -24,7 +24,7 @@ PROMPT = pack(range(64))
 class Fixture:
     """A producer over a pool, engines that announce blocks, and a clock that a test moves."""
 
-    def __init__(self, *endpoints: Endpoint, **parameters: Any) -> None:
+    def __init__(self, *endpoints: Endpoint, bounds: Bounds = UNBOUNDED, **parameters: Any) -> None:
         self.pool = Pool(endpoints or (make.endpoint(A), make.endpoint(B)))
         self.now = 100.0
         given = {"speculativeIndexing": True, **parameters}
@@ -34,12 +34,15 @@ class Fixture:
             resolve=self.pool.resolve_model,
             clock=lambda: self.now,
             notified=True,
+            bounds=bounds,
         )
         self.feeds = {
             endpoint.address: self.prefix.index.open(source)
             for endpoint in self.pool.snapshot()
             for source in self.prefix.sources(endpoint)
         }
+        for feed in self.feeds.values():
+            feed.connected()
         self._seq = dict.fromkeys(self.feeds, -1)
 
     def announce(self, address: str, *events: Any, topic: bytes = b"kv@x@m") -> None:
