@@ -45,6 +45,12 @@ class Config(msgspec.Struct, frozen=True):
     metrics: MetricsSourceParameters
     warnings: tuple[str, ...]
 
+    @property
+    def picks(self) -> int:
+        """How many endpoints a request may be given, the further ones as fallbacks."""
+        pickers = (profile.picker for profile in self.profiles.values())
+        return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
+
 
 def load(text: str) -> Config:
     """Raises ConfigError."""

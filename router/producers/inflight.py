@@ -61,6 +61,11 @@ class _Held:
         self._address = address
         requests[address] = requests.get(address, 0) + 1
 
+    def served_by(self, address: str) -> None:
+        self.ended()
+        self._address = address
+        self._requests[address] = self._requests.get(address, 0) + 1
+
     def responded(self, status: int) -> None:
         """A response that started still computes: nothing changes before its end."""
 

@@ -200,11 +200,20 @@ class _Guess:
         self.ticket = ticket
         self._owner = owner
         self._answered = False
+        self._void = False
         owner._waiting.add(self)
+
+    def served_by(self, address: str) -> None:
+        """The engine that was to hold the blocks never computed them."""
+        self._owner._waiting.discard(self)
+        self._owner.index.withdraw(self.ticket)
+        self._void = True
 
     def responded(self, status: int) -> None:
         self._owner._waiting.discard(self)
         self._answered = True
+        if self._void:
+            return
         if status >= FAILED_STATUS:
             self._owner.index.withdraw(self.ticket)
         else:
@@ -213,7 +222,7 @@ class _Guess:
 
     def ended(self) -> None:
         self._owner._waiting.discard(self)
-        if not self._answered:
+        if not (self._answered or self._void):
             self._owner.index.withdraw(self.ticket)
 
 

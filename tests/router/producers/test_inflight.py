@@ -40,3 +40,12 @@ def test_counts_equal_the_open_requests_and_return_to_nothing(
         assert load.requests == {a: left.count(a) for a in set(left)}
         open_.pop()[1].ended()
     assert load.requests == {}
+
+
+def test_a_request_that_another_endpoint_serves_counts_there() -> None:
+    load = InFlightLoad("load")
+    lease = load.decided(make.request(), Facts(), to("a"))
+    lease.served_by("b")
+    assert load.requests == {"b": 1}
+    lease.ended()
+    assert load.requests == {}
