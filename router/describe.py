@@ -27,8 +27,9 @@ def request(record: Record, asked: Request) -> None:
 def decision(record: Record, facts: Facts, made: Decision) -> None:
     """Where it goes, and what was known."""
     record.endpoint = made.endpoint.address
-    record.totals, record.scores = made.totals, made.scores
-    record.dropped = made.dropped
+    primary = made.primary
+    record.totals, record.scores = primary.totals, primary.scores
+    record.dropped = (*made.left_out, *primary.dropped)
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
         return
@@ -51,4 +52,4 @@ def dropped(
         return made
     left = {endpoint.address for endpoint in after}
     others = tuple(e.address for e in before if e.address not in left)
-    return msgspec.structs.replace(made, dropped=(Dropped(reason, others), *made.dropped))
+    return msgspec.structs.replace(made, left_out=(Dropped(reason, others), *made.left_out))

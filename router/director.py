@@ -22,14 +22,14 @@ from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts
-from router.producers.types import Lease, Producer
+from router.producers.types import Follower, Lease, Producer
 from router.request.answers import renamer
 from router.request.parse import Limits, api_of, parse
 from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
-from router.scheduling.types import Decision, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 SUBSET = "subset-hint"
@@ -99,6 +99,8 @@ class Director:
         observer: Observer,
         rng: random.Random,
         clock: Callable[[], float],
+        followers: Sequence[Follower] = (),
+        admitters: Sequence[Admitter] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
@@ -106,7 +108,8 @@ class Director:
         subset_hints: bool = True,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
+        """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
+        what takes long beside the event loop.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
@@ -114,6 +117,8 @@ class Director:
         self._handler = handler
         self._pool = pool
         self._producers = producers
+        self._followers = [*producers, *followers]
+        self._admitters = admitters
         self._observer = observer
         self._rng = rng
         self._clock = clock
@@ -154,10 +159,13 @@ class Director:
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
+        added = dict(decision.headers)
+        if not given:
+            added[names.REQUEST_ID] = request_id
         return Routed(
             record,
-            [target.address for target in decision.targets],
-            {} if given else {names.REQUEST_ID: request_id},
+            decision.addresses,
+            added,
             leases,
             sampled=request.tells_usage and self._sampled(),
             body=request.sent,
@@ -239,7 +247,7 @@ class Director:
     async def _decide(
         self, request: Request, subset: Sequence[str] | None
     ) -> tuple[Facts, Decision]:
-        facts = Facts()
+        facts = Facts(self._rng)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.
@@ -252,12 +260,14 @@ class Director:
         if serving and not allowed:
             raise NoEndpoints("no endpoint that the data plane allows is available")
         endpoints = self.outliers.without(allowed)
+        for admitter in self._admitters:
+            admitter.admit(request, endpoints, facts)
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
         decision = describe.dropped(decision, SUBSET, serving, allowed)
         return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-        told = (producer.decided(request, facts, decision) for producer in self._producers)
+        told = (follower.decided(request, facts, decision) for follower in self._followers)
         return [lease for lease in told if lease is not None]
 
     def _sampled(self) -> bool:

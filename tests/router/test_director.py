@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from router.director import Director
-from router.errors import BadRequest, NoEndpoints, RouterError, ShuttingDown
+from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
 from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
@@ -22,9 +22,10 @@ from router.request.usage import Usage
 from router.routed import Reading, Routed
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
+from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, Dropped, NamedScorer, Profile
+from router.scheduling.types import Decision, Dropped, NamedScorer, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 from tests.support import make
 from tests.support.envoy_messages import POST
@@ -90,7 +91,8 @@ class Fixture:
         known: Known | None = None,
         usage_sample: int = 1,
         picks: int = 1,
-        rename_answers: bool = False,
+        handler: ProfileHandler | None = None,
+        **others: Any,
     ) -> None:
         self.pool = Pool(make.endpoint(address) for address in addresses)
         self.known = known or Known()
@@ -104,7 +106,7 @@ class Fixture:
         )
         self.director = Director(
             profiles={"default": Profile("default", (), scorers, MaxScorePicker(picks))},
-            handler=SingleProfileHandler(),
+            handler=handler or SingleProfileHandler(),
             pool=self.pool,
             producers=[self.known, self.load],
             observer=self.notes,
@@ -112,7 +114,7 @@ class Fixture:
             clock=self._tick,
             usage_sample=usage_sample,
             model_rewrites=lambda: self.rules,
-            rename_answers=rename_answers,
+            **others,
         )
 
     def _tick(self) -> float:
@@ -175,6 +177,54 @@ async def test_a_request_without_an_id_gets_one() -> None:
     first, second = await fixture.route(), await fixture.route()
     assert len(first.headers["x-request-id"]) == 32
     assert first.headers != second.headers
+
+
+class Elsewhere:
+    """A handler that has the prompt computed at c:1, and says so."""
+
+    def decide(
+        self,
+        request: Request,
+        profiles: Mapping[str, Profile],
+        endpoints: Sequence[Endpoint],
+        facts: Facts,
+        rng: random.Random,
+    ) -> Decision:
+        (primary,) = (schedule(p, request, endpoints, facts, rng) for p in profiles.values())
+        prefill = make.outcome("c:1", profile="prefill")
+        headers = {"x-prefiller-host-port": "c:1"}
+        return Decision(primary, prefill=prefill, headers=headers, destinations=("a:9", "a:8"))
+
+
+async def test_what_a_handler_decides_reaches_the_proxy_and_the_producers() -> None:
+    fixture = Fixture("a:1", handler=Elsewhere())
+    routed = await fixture.route(request_id="r")
+    assert routed.destination == "a:9,a:8"
+    assert routed.headers == {"x-prefiller-host-port": "c:1"}
+    assert fixture.load.requests == {"a:1": 1, "c:1": 1}
+
+
+async def test_whoever_follows_picks_hears_of_them_and_of_their_ends() -> None:
+    follower = Known()
+    fixture = Fixture("a:1", followers=[follower])
+    fixture.director.ended(await fixture.route())
+    assert follower.told == ["decided a:1", "ended"]
+
+
+class Full:
+    """Lets nobody in."""
+
+    def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        raise Saturated(f"no room for {request.model} on {len(endpoints)}")
+
+
+async def test_an_admitter_turns_requests_away_before_anything_is_picked() -> None:
+    fixture = Fixture("a:1", admitters=[Full()])
+    with pytest.raises(Saturated, match="no room for m on 1"):
+        await fixture.route()
+    assert fixture.load.requests == {}
+    ((record, _),) = fixture.notes.refused_
+    assert record.endpoint is None
 
 
 async def test_a_burst_spreads_because_picks_count_at_once() -> None:
