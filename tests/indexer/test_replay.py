@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.block import Holder, Trust
+from indexer.catch_up import OVERLAP
 from indexer.events import Reason
-from indexer.feed import OVERLAP, Feed, Source
+from indexer.feed import Feed, Source
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.replay import MAX_FRUITLESS, Replay, Step
@@ -120,7 +121,7 @@ class Bench:
             if self.replay is None:
                 while self.feed.hear_waiting():
                     pass
-                if self.feed.wants is None:
+                if self.feed.catch_up.wants is None:
                     return
                 self.begin()
             elif self.answers:
@@ -189,7 +190,7 @@ def test_a_gap_is_asked_for_and_closed() -> None:
     bench.hear(engine.publish(0))
     engine.publish(0, 1)
     bench.hear(engine.publish(2))
-    assert (bench.credited(), bench.trust, bench.feed.wants) == ({0}, Trust.PARTIAL, 1)
+    assert (bench.credited(), bench.trust, bench.feed.catch_up.wants) == ({0}, Trust.PARTIAL, 1)
     bench.asked.clear()
     bench.catch_up()
     assert (bench.credited(), bench.trust, bench.asked) == ({1, 2}, Trust.EXACT, [1])
@@ -259,11 +260,11 @@ def test_an_engine_that_never_answers_is_given_up_and_heard_as_it_comes() -> Non
     while bench.feed.hear_waiting():
         pass
     assert (bench.credited(), bench.trust) == ({0, 1, 3}, Trust.PARTIAL)
-    assert (bench.feed.wants, bench.feed.stats.replays_failed) == (None, 1)
+    assert (bench.feed.catch_up.wants, bench.feed.stats.replays_failed) == (None, 1)
     bench.hear(bench.engine.publish(4))
     assert bench.credited() == {0, 1, 3, 4}
-    bench.feed.may_ask_again()
-    assert bench.feed.wants == 0
+    bench.feed.catch_up.may_ask_again()
+    assert bench.feed.catch_up.wants == 0
     bench.catch_up()
     assert (bench.credited(), bench.trust) == ({0, 1, 2, 3, 4}, Trust.EXACT)
 
@@ -317,7 +318,7 @@ def test_a_restart_that_is_heard_late_is_told_from_its_start() -> None:
     engine.restart()
     engine.publish(3)
     bench.hear(engine.publish(4))
-    assert (bench.credited(), bench.trust, bench.feed.wants) == ({4}, Trust.PARTIAL, 0)
+    assert (bench.credited(), bench.trust, bench.feed.catch_up.wants) == ({4}, Trust.PARTIAL, 0)
     bench.catch_up()
     assert (bench.credited(), bench.trust) == ({3, 4}, Trust.EXACT)
 
@@ -336,19 +337,19 @@ def test_a_broken_connection_ends_the_wait_for_a_replay() -> None:
     bench.engine.publish(1)
     bench.hear(bench.engine.publish(2))
     bench.feed.lost()
-    assert (bench.feed.wants, len(bench.feed.waiting)) == (None, 0)
+    assert (bench.feed.catch_up.wants, len(bench.feed.catch_up.waiting)) == (None, 0)
     connected(bench)
     assert (bench.credited(), bench.trust) == ({0, 1, 2}, Trust.EXACT)
 
 
 def test_too_many_waiting_messages_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.feed.MAX_WAITING_MESSAGES", 2)
+    monkeypatch.setattr("indexer.catch_up.MAX_WAITING_MESSAGES", 2)
     bench = connected(Bench())
     bench.hear(bench.engine.publish(0))
     bench.engine.publish(1)
     for block in (2, 3, 4, 0):
         bench.hear(bench.engine.publish(block))
-    assert len(bench.feed.waiting) == 2
+    assert len(bench.feed.catch_up.waiting) == 2
     bench.catch_up()
     assert (bench.credited(), bench.trust) == ({1, 2, 3, 4}, Trust.EXACT)
 
@@ -414,7 +415,7 @@ def test_recorded_answers_are_understood(name: str) -> None:
     seen = 0
     for start, answers in _exchanges(name):
         bench = Bench()
-        bench.feed.wants = start
+        bench.feed.catch_up.wants = start
         bench.replay = Replay(bench.feed)
         assert bench.replay.request() == [b"", start.to_bytes(8, "big")]
         steps = [bench.replay.receive(answer) for answer in answers]
@@ -454,7 +455,7 @@ class World:
             heard = [
                 m for m in self.engine.sent if m[1] < (feed.order.next or 0).to_bytes(8, "big")
             ]
-            if heard and not feed.waiting:
+            if heard and not feed.catch_up.waiting:
                 self.bench.hear(self.rng.choice(heard))
 
     def break_link(self) -> None:
@@ -476,7 +477,11 @@ class World:
         """One message of an answer, or none where the network lost it."""
         bench = self.bench
         if bench.replay is None:
-            if not bench.feed.hear_waiting() and bench.feed.wants is not None and self.linked:
+            if (
+                not bench.feed.hear_waiting()
+                and bench.feed.catch_up.wants is not None
+                and self.linked
+            ):
                 bench.begin()
         elif bench.answers:
             answer = bench.answers.popleft()
@@ -508,7 +513,7 @@ def test_what_is_exact_is_the_truth_and_what_is_lost_heals(
     for _ in range(length):
         world.act(rng.choice(actions))
     world.link()
-    world.bench.feed.may_ask_again()
+    world.bench.feed.catch_up.may_ask_again()
     world.bench.catch_up()
     world.check()
     world.bench.hear(world.engine.publish(0))
