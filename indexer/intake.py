@@ -139,7 +139,7 @@ class Intake:
         if model is None:
             pushed_out = self.unnamed.push(message)
             return self._left_out(pushed_out)
-        left_out = self.discard_unnamed()
+        left_out = self.discard_unnamed() if self.unnamed else Effect.NONE
         effect = self._apply(model, message)
         return effect if effect is not Effect.NONE else left_out
 

@@ -20,11 +20,11 @@ from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.producers.facts import Facts, PrefixMatch, Tokens
-from router.producers.types import Lease, Producer
+from router.producers.types import Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
-from router.scheduling.types import Decision, Dropped, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Decision, Dropped, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 MAX_NAME = 256
@@ -105,11 +105,14 @@ class Director:
         observer: Observer,
         rng: random.Random,
         clock: Callable[[], float],
+        followers: Sequence[Follower] = (),
+        admitters: Sequence[Admitter] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
         allow_kv_transfer_params: bool = False,
     ) -> None:
-        """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
+        """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
+        what takes long beside the event loop.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
@@ -117,6 +120,8 @@ class Director:
         self._handler = handler
         self._pool = pool
         self._producers = producers
+        self._followers = [*producers, *followers]
+        self._admitters = admitters
         self._observer = observer
         self._rng = rng
         self._clock = clock
@@ -146,9 +151,11 @@ class Director:
         _describe(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
-        added = {} if given else {names.REQUEST_ID: request_id}
+        added = dict(decision.headers)
+        if not given:
+            added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.endpoint.address, added, leases, sampled)
+        return Routed(record, decision.addresses[0], added, leases, sampled)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
@@ -190,7 +197,7 @@ class Director:
         )
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
-        facts = Facts()
+        facts = Facts(self._rng)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.
@@ -198,11 +205,13 @@ class Director:
         if candidates and not serving:
             raise NoEndpoints(f"no endpoint that serves {request.model[:MAX_NAME]!r} is available")
         endpoints = self.outliers.without(serving)
+        for admitter in self._admitters:
+            admitter.admit(request, endpoints, facts)
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
         return facts, _with_others(decision, candidates, serving)
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-        told = (producer.decided(request, facts, decision) for producer in self._producers)
+        told = (follower.decided(request, facts, decision) for follower in self._followers)
         return [lease for lease in told if lease is not None]
 
     def _sampled(self) -> bool:
@@ -217,14 +226,14 @@ def _with_others(
         return decision
     addresses = {endpoint.address for endpoint in serving}
     others = tuple(e.address for e in candidates if e.address not in addresses)
-    dropped = (Dropped(SERVED_MODELS, others), *decision.dropped)
-    return msgspec.structs.replace(decision, dropped=dropped)
+    return msgspec.structs.replace(decision, left_out=(Dropped(SERVED_MODELS, others),))
 
 
 def _describe(record: Record, facts: Facts, decision: Decision) -> None:
     record.endpoint = decision.endpoint.address
-    record.totals, record.scores = decision.totals, decision.scores
-    record.dropped = decision.dropped
+    primary = decision.primary
+    record.totals, record.scores = primary.totals, primary.scores
+    record.dropped = (*decision.left_out, *primary.dropped)
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
         return

@@ -50,6 +50,7 @@ class Parts:
             handler=options.config.handler,
             pool=self.pool,
             producers=self.producers,
+            followers=options.config.followers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,

@@ -96,9 +96,9 @@ class PrecisePrefix:
         lookup = facts.get(Lookup, self.name)
         if lookup is None or not self._parameters.speculative_indexing:
             return None
-        holder = Holder(decision.endpoint.address, decision.endpoint.rank)
-        ticket = self.index.guess(lookup, holder, self._clock() + self._ttl_s)
-        return _Guess(self, ticket)
+        holders = [Holder(endpoint.address, endpoint.rank) for endpoint in decision.holders]
+        expires_at = self._clock() + self._ttl_s
+        return _Guess(self, [self.index.guess(lookup, holder, expires_at) for holder in holders])
 
     def look_up(
         self,
@@ -126,7 +126,8 @@ class PrecisePrefix:
         """Follow what changes with time; to be called a few times a second."""
         expires_at = self._clock() + self._ttl_s
         for guess in self._waiting:
-            self.index.extend(guess.ticket, expires_at)
+            for ticket in guess.tickets:
+                self.index.extend(ticket, expires_at)
         served = {e.address: e for e in endpoints}
         for feed in self.index.feeds():
             endpoint = served.get(feed.source.holder.address)
@@ -196,8 +197,8 @@ class PrecisePrefix:
 class _Guess:
     """What a request in flight lets the index expect."""
 
-    def __init__(self, owner: PrecisePrefix, ticket: Ticket) -> None:
-        self.ticket = ticket
+    def __init__(self, owner: PrecisePrefix, tickets: Sequence[Ticket]) -> None:
+        self.tickets = tickets
         self._owner = owner
         self._answered = False
         owner._waiting.add(self)
@@ -206,15 +207,20 @@ class _Guess:
         self._owner._waiting.discard(self)
         self._answered = True
         if status >= FAILED_STATUS:
-            self._owner.index.withdraw(self.ticket)
+            self._withdraw()
         else:
-            ttl_s = self._owner._ttl_s
-            self._owner.index.extend(self.ticket, self._owner._clock() + ttl_s)
+            expires_at = self._owner._clock() + self._owner._ttl_s
+            for ticket in self.tickets:
+                self._owner.index.extend(ticket, expires_at)
 
     def ended(self) -> None:
         self._owner._waiting.discard(self)
         if not self._answered:
-            self._owner.index.withdraw(self.ticket)
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        for ticket in self.tickets:
+            self._owner.index.withdraw(ticket)
 
 
 def _main_model(endpoint: Endpoint | None) -> str | None:

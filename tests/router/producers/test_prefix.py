@@ -14,7 +14,6 @@ from router.pool.pool import Pool
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
-from router.scheduling.types import Decision
 from tests.support import make
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
@@ -63,9 +62,9 @@ class Fixture:
         assert (match.total_blocks, match.block_size) == (4, 16)
         return dict(match.held)
 
-    async def send(self, address: str) -> Any:
-        """Pick an endpoint; the lease of that request."""
-        decision = Decision((make.endpoint(address),), {}, {}, ())
+    async def send(self, address: str, prefill: str | None = None) -> Any:
+        """Pick an endpoint, and another for the prompt; the lease of that request."""
+        decision = make.decision(address, prefill=prefill)
         return self.prefix.decided(make.request(), await self.facts(), decision)
 
     async def reach(self, address: str) -> int:
@@ -310,3 +309,11 @@ async def test_the_same_text_around_another_image_matches_only_before_it() -> No
         match = facts.get(PrefixMatch, "prefix")
         assert match is not None
         assert match.held[A].blocks == blocks
+
+
+async def test_whoever_computes_the_prompt_is_expected_to_hold_it_too() -> None:
+    fixture = Fixture(speculativeIndexing=True)
+    lease = await fixture.send(A, prefill=B)
+    assert [await fixture.reach(address) for address in (A, B)] == [4, 4]
+    lease.responded(503)
+    assert [await fixture.reach(address) for address in (A, B)] == [0, 0]

@@ -12,7 +12,6 @@ from router.producers.inflight import InFlightLoad
 from router.producers.prefix_parameters import Bounds
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Missing
-from router.scheduling.types import Decision
 from router.telemetry.metrics import Metrics
 from router.telemetry.state import State
 from tests.router.producers.test_prefix import A, B, Fixture, removed, stored
@@ -82,7 +81,7 @@ def test_the_description_is_json_and_tells_of_every_part() -> None:
     state, sidecar, load = state_of(fixture)
     fixture.announce(A, stored([1, 2], range(32)))
     sidecar.stats.missing[Missing.TIMEOUT] += 2
-    load.decided(make.request(), Facts(), Decision((make.endpoint(A),), {}, {}, ()))
+    load.decided(make.request(), Facts(), make.decision(A))
     told = msgspec.json.decode(msgspec.json.encode(state.describe()))
     first = next(e for e in told["endpoints"] if e["address"] == A)
     assert (first["alive"], first["in_flight"], first["metrics"]) == (True, 1, None)
