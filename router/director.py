@@ -29,7 +29,7 @@ from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
-from router.scheduling.types import Admitter, Decision, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 SUBSET = "subset-hint"
@@ -101,6 +101,7 @@ class Director:
         clock: Callable[[], float],
         followers: Sequence[Follower] = (),
         admitters: Sequence[Admitter] = (),
+        answerers: Sequence[Answerer] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
@@ -119,6 +120,7 @@ class Director:
         self._producers = producers
         self._followers = [*producers, *followers]
         self._admitters = admitters
+        self._answerers = answerers
         self._observer = observer
         self._rng = rng
         self._clock = clock
@@ -185,6 +187,8 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         for lease in routed.leases:
             lease.responded(status)
+        for answerer in self._answerers:
+            routed.answer_headers |= answerer.answer_headers(served)
         if status < FAILED_STATUS:
             if routed.sampled:
                 routed.usage = UsageReader(content_type)

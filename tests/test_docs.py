@@ -118,6 +118,7 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),
+        "answer": set(catalog.ANSWERERS),
         "producer": set(catalog.PRODUCERS),
         "data source": set(catalog.SOURCES),
         "extractor": set(catalog.EXTRACTORS),

@@ -53,6 +53,7 @@ class Parts:
             pool=self.pool,
             producers=self.producers,
             followers=options.config.followers,
+            answerers=options.config.answerers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,

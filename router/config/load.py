@@ -22,7 +22,7 @@ from router.config.schema import API_VERSIONS, EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.types import Follower
-from router.scheduling.types import Profile, ProfileHandler
+from router.scheduling.types import Answerer, Profile, ProfileHandler
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -36,6 +36,7 @@ class Config(msgspec.Struct, frozen=True):
         discovery: Where endpoints come from, if the file says.
         metrics: How metrics are read.
         followers: Plugins that are told of every pick, beside producers.
+        answerers: Plugins that add to the headers of answers.
         warnings: What cannot have the effect somebody hoped for.
     """
 
@@ -46,6 +47,7 @@ class Config(msgspec.Struct, frozen=True):
     discovery: FileDiscoveryParameters | None
     metrics: MetricsSourceParameters
     followers: tuple[Follower, ...]
+    answerers: tuple[Answerer, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -70,6 +72,7 @@ def load(text: str) -> Config:
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
         followers=tuple(_followers(instances)),
+        answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),
         warnings=tuple(_warnings(file, instances, running, notified)),
     )
 

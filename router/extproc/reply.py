@@ -35,14 +35,19 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
     return _PROCEED[phase]
 
 
-@functools.lru_cache(maxsize=64)
-def started(*, body: bool, resized: bool = False) -> pb.ProcessingResponse:
-    """Answer the response headers. `body`: ask for the body, chunk by chunk; `resized`: its length
-    will be another one.
+def started(
+    headers: Mapping[str, str], *, body: bool = False, resized: bool = False
+) -> pb.ProcessingResponse:
+    """Answer the response headers, and set `headers`. `body`: ask for the body, chunk by chunk;
+    `resized`: its length will be another one.
 
     Only here, with only this field set, does Envoy take a mode override without side effects.
     """
+    if not (headers or body or resized):
+        return proceed(Phase.RESPONSE_HEADERS)
     answer = pb.HeadersResponse()
+    if headers:
+        answer.response.header_mutation.set_headers.extend(_set(headers))
     if resized:
         answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
     override = _STREAM_BODY if body else None

@@ -117,13 +117,15 @@ class _Stream:
         )
         if self._routed.record.streamed and not started.end:
             self._started_at = time.monotonic()
-        if started.end or reading is Reading.NOTHING:
-            return reply.proceed(Phase.RESPONSE_HEADERS)
-        if not (started.streamable or started.seen):
-            # Nobody will show the body.
-            self._routed.renamer = None
-            return reply.proceed(Phase.RESPONSE_HEADERS)
-        return reply.started(body=started.streamable, resized=reading is Reading.CHANGE)
+        shown = started.streamable or started.seen
+        if started.end or not shown:
+            # Nobody will show a body.
+            self._routed.renamer, reading = None, Reading.NOTHING
+        return reply.started(
+            self._routed.answer_headers,
+            body=started.streamable and reading is not Reading.NOTHING,
+            resized=reading is Reading.CHANGE,
+        )
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:
         data = chunk.data

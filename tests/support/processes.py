@@ -130,6 +130,15 @@ class Fleet:
         except aiohttp.ClientError:
             return False
 
+    async def reached(self) -> bool:
+        """Envoy reaches the router, whatever that decides."""
+        try:
+            async with self.session.get(f"{self.url}/v1/models") as response:
+                decided = "x-llm-d-request-dropped-reason" in response.headers
+                return decided or response.status == 200
+        except aiohttp.ClientError:
+            return False
+
     async def answers(self) -> bool:
         """Envoy reaches the router and the router an engine."""
         try:
