@@ -168,7 +168,7 @@ class Exchange:
 
     def _request_headers(self, message: pb.HttpHeaders) -> Event:
         if self._decided:
-            # No data plane says them twice, but a second decision would hold what nobody gives back.
+            # Nobody says them twice; but a second decision would hold what is never given back.
             return Proceed(Phase.REQUEST_HEADERS)
         self._headers = names.flatten(message.headers)
         if message.end_of_stream:
