@@ -158,7 +158,7 @@ async def test_answers_that_make_no_sense_arrive_untouched(served: Served) -> No
 
 
 async def read_all(served: Served, test: str) -> bytes:
-    """What comes of an answer whose engine does what `test` says once the client has a part of it."""
+    """An answer whose engine does what `test` says, once the client has a part of it."""
     fleet, engine = served
     async with fleet.session.post(
         f"{fleet.url}/v1/chat/completions",
