@@ -16,8 +16,10 @@ from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.prefill import PrefillFilter
+from router.scheduling.filters.utilization_detector import UtilizationDetector
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
@@ -31,8 +33,10 @@ HANDLERS: Mapping[str, type[ProfileHandler]] = {
 }
 
 FILTERS: Mapping[str, type[Filter]] = {
+    "concurrency-detector": ConcurrencyDetector,
     "decode-filter": DecodeFilter,
     "prefill-filter": PrefillFilter,
+    "utilization-detector": UtilizationDetector,
 }
 
 SCORERS: Mapping[str, type[Scorer]] = {

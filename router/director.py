@@ -19,7 +19,7 @@ from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, Now, PrefixMatch, Tokens
 from router.producers.types import Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
@@ -200,6 +200,7 @@ class Director:
         facts = Facts(self._rng)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
+        facts.put(Now(self._clock()))
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:

@@ -12,6 +12,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from router.pool.endpoint import Endpoint
+
 _F = TypeVar("_F")
 
 
@@ -81,9 +83,52 @@ class InFlight(msgspec.Struct, frozen=True):
 
     Attributes:
         requests: Endpoint address -> count; absent means none.
+        tokens: Endpoint address -> tokens they still have to compute there; absent means none.
     """
 
     requests: Mapping[str, int]
+    tokens: Mapping[str, int] = {}
+
+
+class Uncached(msgspec.Struct, frozen=True):
+    """What of this request's prompt an endpoint would have to compute.
+
+    Attributes:
+        tokens: Endpoint address -> tokens; an endpoint that is absent holds nothing of the prompt.
+    """
+
+    tokens: Mapping[str, int]
+
+
+class EncoderCacheMatch(msgspec.Struct, frozen=True):
+    """Whose encoder cache holds the prompt's images, videos and sounds.
+
+    Attributes:
+        matched: Endpoint address -> weight of what it holds; absent means nothing.
+        total: Weight of all there is.
+    """
+
+    matched: Mapping[str, float]
+    total: float
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The endpoint that another stage of the same request was given.
+
+    Stated while the endpoints of the remaining stages are picked.
+    """
+
+    endpoint: Endpoint
+
+
+class Now(msgspec.Struct, frozen=True):
+    """When the decision is made.
+
+    Attributes:
+        unix_s: Unix time, as scrapes have it.
+    """
+
+    unix_s: float
 
 
 class Facts:
