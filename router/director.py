@@ -17,11 +17,14 @@ import msgspec
 
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
+from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
+from router.pool.rewrites import choose
 from router.producers.facts import Facts, Now, PrefixMatch, Tokens
 from router.producers.types import Follower, Lease, Producer
-from router.request.parse import kind_of, parse
+from router.request.parse import Limits, api_of, parse
+from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.scheduling.types import Admitter, Decision, Dropped, Profile, ProfileHandler
@@ -83,12 +86,15 @@ class Routed:
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         sampled: bool,
+        body: bytes | None = None,
     ) -> None:
+        """`body`: what is sent instead of the client's."""
         self.record = record
         self.destination = destination
         self.headers = headers
         self.leases = leases
         self.sampled = sampled
+        self.body = body
         self.usage: UsageReader | None = None
 
 
@@ -109,7 +115,8 @@ class Director:
         admitters: Sequence[Admitter] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
-        allow_kv_transfer_params: bool = False,
+        model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
         what takes long beside the event loop.
@@ -127,7 +134,8 @@ class Director:
         self._clock = clock
         self._aside = aside
         self._usage_sample = usage_sample
-        self._allow_kv_transfer_params = allow_kv_transfer_params
+        self._model_rewrites = model_rewrites
+        self._limits = limits
         self.outliers = Outliers(clock)
         self.draining = False
 
@@ -137,11 +145,11 @@ class Director:
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         record = Record(
-            request_id=request_id[:MAX_NAME], at=arrived, kind=kind_of(headers), model=""
+            request_id=request_id[:MAX_NAME], at=arrived, kind=api_of(headers), model=""
         )
         try:
             request = await self._parse(headers, body, request_id)
-            record.kind, record.model = request.kind, request.model[:MAX_NAME]
+            _name(record, request)
             facts, decision = await self._decide(request)
         except RouterError as error:
             record.refused = str(error)
@@ -155,7 +163,7 @@ class Director:
         if not given:
             added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.addresses[0], added, leases, sampled)
+        return Routed(record, decision.addresses[0], added, leases, sampled, request.sent)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
@@ -189,12 +197,17 @@ class Director:
     ) -> Request:
         if self.draining:
             raise ShuttingDown("the router is shutting down")
-        allow = self._allow_kv_transfer_params
-        if body is None or len(body) < LARGE_BODY_BYTES:
-            return parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        return await self._aside(
-            lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        )
+        # A packed body may be large however short it is.
+        small = body is None or len(body) < LARGE_BODY_BYTES
+        if small and "content-encoding" not in headers:
+            return self._read(headers, body, request_id)
+        return await self._aside(lambda: self._read(headers, body, request_id))
+
+    def _read(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Request:
+        request = parse(headers, body, request_id, self._limits)
+        wanted = names.text_of(headers, names.MODEL_REWRITE)
+        choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
+        return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
@@ -217,6 +230,13 @@ class Director:
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+
+
+def _name(record: Record, request: Request) -> None:
+    record.kind = request.api
+    record.model = request.asked_model[:MAX_NAME]
+    record.target_model = request.model[:MAX_NAME]
+    record.rewritten_by = request.rewritten_by
 
 
 def _with_others(

@@ -190,6 +190,8 @@ def _ext_proc(settings: EnvoySettings) -> ExternalProcessor:
         failure_mode_allow=False,
         status_on_error=HttpStatus(code=StatusCode.ServiceUnavailable),
         allow_mode_override=True,
+        # The router sends bodies back as they were, or with a length of its own.
+        allow_content_length_header=settings.full_duplex,
     )
 
 

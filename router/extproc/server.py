@@ -81,7 +81,8 @@ class _Stream:
             case RequestReady() as ready:
                 routed = await self._director.route(ready.headers, ready.body)
                 self._routed = routed
-                return reply.routed(ready, routed.destination, routed.headers)
+                routing = reply.Routing(routed.destination, routed.headers, routed.body)
+                return reply.routed(ready, routing)
             case ResponseStarted() as started:
                 return (self._started(started),)
             case ResponseChunk() as chunk:

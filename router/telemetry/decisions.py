@@ -18,8 +18,10 @@ class Record(msgspec.Struct, kw_only=True):
     Attributes:
         request_id: The client's, or the one made for it.
         at: Unix time at which the request was here in full.
-        kind: API: completion, chat or other.
+        kind: Name of the API; other where the body was not read.
         model: Model name the client asked for.
+        target_model: Model name the request was sent to.
+        rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
         took_ms: From then to the pick.
@@ -40,6 +42,8 @@ class Record(msgspec.Struct, kw_only=True):
     at: float
     kind: str
     model: str
+    target_model: str = ""
+    rewritten_by: str = ""
     endpoint: str | None = None
     refused: str | None = None
     took_ms: float = 0.0

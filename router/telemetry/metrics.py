@@ -112,7 +112,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._sources = _Sources()
         self.registry.register(self._sources)
-        self._models: dict[str, _ModelMetrics] = {}
+        self._models: dict[tuple[str, str], _ModelMetrics] = {}
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
@@ -131,6 +131,11 @@ class Metrics:
             "From the last byte of a request to the pick.",
             buckets=DECISION_BUCKETS,
             registry=self.registry,
+        )
+        self._rewrites = self._counter(
+            "model_rewrite_decisions",
+            "Requests sent to another model than they named.",
+            ("model_rewrite_name", "model_name", "target_model"),
         )
         self._predicted = self._ours("predicted_cached_tokens", "Expected to be reused.")
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
@@ -151,6 +156,9 @@ class Metrics:
         self._decision.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
+        if record.rewritten_by:
+            models = (self._shown(record.model), self._shown(record.target_model))
+            self._rewrites.labels(record.rewritten_by, *models).inc()
         if record.prompt_tokens is not None:
             self._prompt.inc(record.prompt_tokens)
         if record.predicted_cached_tokens is not None:
@@ -186,15 +194,21 @@ class Metrics:
             self._compared_predicted.inc(record.predicted_cached_tokens)
 
     def _of(self, record: Record) -> _ModelMetrics:
-        """The series of a request's model; looked up once a model, since that costs."""
-        name = record.model if self._is_served(record.model) else OTHER_MODELS
-        known = self._models.get(name)
+        """The series of a request's models; looked up once, since that costs."""
+        name = self._shown(record.model)
+        target = name
+        if record.target_model and record.target_model != record.model:
+            target = self._shown(record.target_model)
+        known = self._models.get((name, target))
         if known is not None:
             return known
-        labels = (name, name, "default-flow", "0")
+        labels = (name, target, "default-flow", "0")
         made = _ModelMetrics(labels, self._requests.labels(*labels), self._duration.labels(*labels))
-        self._models[name] = made
+        self._models[name, target] = made
         return made
+
+    def _shown(self, model: str) -> str:
+        return model if self._is_served(model) else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)

@@ -11,6 +11,8 @@ import pytest
 
 from router.director import Director, Routed
 from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
+from router.extproc import headers
+from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, PrefixMatch, Tokens
@@ -87,6 +89,7 @@ class Fixture:
         self.known = known or Known()
         self.load = InFlightLoad("load")
         self.notes = Notes()
+        self.rules: tuple[ModelRewrite, ...] = ()
         self.seconds = 1000.0
         scorers = (
             NamedScorer("prefix", PrefixCacheScorer(), 3.0),
@@ -101,6 +104,7 @@ class Fixture:
             rng=random.Random(3),
             clock=self._tick,
             usage_sample=usage_sample,
+            model_rewrites=lambda: self.rules,
             **others,
         )
 
@@ -334,3 +338,37 @@ async def test_a_large_body_is_read_aside() -> None:
     assert aside == []
     await fixture.route(msgspec.json.encode({"prompt": "x" * 1024 * 1024}))
     assert aside == [1]
+
+
+async def test_a_rule_sends_the_request_to_another_model() -> None:
+    fixture = Fixture("a:1")
+    fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="t"),)),)
+    routed = await fixture.route(b'{"prompt": "hi", "model": "m"}')
+    assert routed.body == b'{"prompt": "hi", "model": "t"}'
+    record = routed.record
+    assert (record.model, record.target_model, record.rewritten_by) == (
+        "m",
+        "t",
+        "modelRewrites[0]",
+    )
+
+
+@pytest.mark.parametrize("name", headers.MODEL_REWRITE)
+async def test_a_header_sends_the_request_to_another_model(name: str) -> None:
+    fixture = Fixture("a:1")
+    wanted = "m\N{LATIN SMALL LETTER U WITH DIAERESIS}".encode().decode("latin-1")
+    routed = await fixture.director.route({**POST, name: wanted}, BODY)
+    assert routed.record.target_model == "m\N{LATIN SMALL LETTER U WITH DIAERESIS}"
+    assert routed.record.rewritten_by == "header"
+
+
+async def test_without_a_rewrite_the_body_goes_on_as_it_is() -> None:
+    routed = await Fixture("a:1").route()
+    assert routed.body is None
+    assert (routed.record.target_model, routed.record.rewritten_by) == ("m", "")
+
+
+async def test_a_body_that_is_not_seen_cannot_be_rewritten() -> None:
+    fixture = Fixture("a:1")
+    fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="t"),)),)
+    assert (await fixture.route(None)).body is None
