@@ -59,6 +59,8 @@ class Parts:
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
             model_rewrites=lambda: self.discovery.model_rewrites,
+            rename_answers=options.rename_answers,
+            subset_hints=options.subset_hints,
             limits=Limits(
                 max_body_bytes=options.max_body_bytes,
                 allow_kv_transfer_params=options.allow_kv_transfer_params,

@@ -74,6 +74,12 @@ class Config(msgspec.Struct, frozen=True):
         """What does not have the effect somebody may hope for."""
         return tuple(str(note) for note in self.notes if note.kind in _ALARMING)
 
+    @property
+    def picks(self) -> int:
+        """How many endpoints a request may be given, the further ones as fallbacks."""
+        pickers = (profile.picker for profile in self.profiles.values())
+        return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
+
 
 def load(text: str) -> Config:
     """Raises ConfigError."""

@@ -27,10 +27,7 @@ _PROCEED: Mapping[Phase, pb.ProcessingResponse] = {
     Phase.RESPONSE_TRAILERS: pb.ProcessingResponse(response_trailers=pb.TrailersResponse()),
 }
 
-_PROCEED_WITH_BODY = pb.ProcessingResponse(
-    response_headers=pb.HeadersResponse(),
-    mode_override=pb.ProcessingMode(response_body_mode=pb.STREAMED),
-)
+_STREAM_BODY = pb.ProcessingMode(response_body_mode=pb.STREAMED)
 
 
 def proceed(phase: Phase) -> pb.ProcessingResponse:
@@ -38,12 +35,18 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
     return _PROCEED[phase]
 
 
-def proceed_with_body() -> pb.ProcessingResponse:
-    """Answer the response headers and ask for a copy of the body, chunk by chunk.
+@functools.lru_cache(maxsize=64)
+def started(*, body: bool, resized: bool = False) -> pb.ProcessingResponse:
+    """Answer the response headers. `body`: ask for the body, chunk by chunk; `resized`: its length
+    will be another one.
 
     Only here, with only this field set, does Envoy take a mode override without side effects.
     """
-    return _PROCEED_WITH_BODY
+    answer = pb.HeadersResponse()
+    if resized:
+        answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
+    override = _STREAM_BODY if body else None
+    return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 
 
 class Routing(msgspec.Struct, frozen=True):
@@ -77,8 +80,15 @@ def routed(request: RequestReady, routing: Routing) -> Iterator[pb.ProcessingRes
         yield proceed(Phase.REQUEST_TRAILERS)
 
 
+def changed(chunk: bytes) -> pb.ProcessingResponse:
+    """Put other bytes, or none, in the place of a response chunk."""
+    mutation = pb.BodyMutation(body=chunk) if chunk else pb.BodyMutation(clear_body=True)
+    common = pb.CommonResponse(body_mutation=mutation)
+    return pb.ProcessingResponse(response_body=pb.BodyResponse(response=common))
+
+
 def echoed(chunk: bytes, *, end: bool) -> Iterator[pb.ProcessingResponse]:
-    """Send a full duplex response chunk back unchanged."""
+    """Send a full duplex response chunk back."""
     for piece, last in _pieces(chunk, end=end):
         yield pb.ProcessingResponse(response_body=_streamed(piece, last))
 

@@ -31,8 +31,11 @@ class Record(msgspec.Struct, kw_only=True):
         scores: Scorer -> candidate -> unweighted score.
         dropped: What each filter took out.
         prefix: Candidate -> what it holds of the prompt.
+        served: Address that answered, where it is not the one picked.
         status: HTTP status of the answer; None until it came.
         usage: What the engine reports; None where it was not read or not said.
+        streamed: The answer is a stream of events.
+        first_ms: From then to the first piece of the answer's body; None where that is not seen.
         usage_unreadable: It was read and made no sense.
         duration_ms: From then to the end of the response; None until it ended.
         completed: The response came in full as far as the data plane shows.
@@ -53,7 +56,10 @@ class Record(msgspec.Struct, kw_only=True):
     scores: Mapping[str, Mapping[str, float]] = {}
     dropped: Sequence[Dropped] = ()
     prefix: Mapping[str, HeldPrefix] = {}
+    served: str | None = None
     status: int | None = None
+    streamed: bool = False
+    first_ms: float | None = None
     usage: Usage | None = None
     usage_unreadable: bool = False
     duration_ms: float | None = None

@@ -34,7 +34,7 @@ def to(*targets: str, of: str) -> Any:
     return {"matches": [{"model": {"value": of}}], "targets": named}
 
 
-async def send(fleet: Fleet, body: bytes, **headers: str) -> tuple[str, dict[str, list[str]]]:
+async def send(fleet: Fleet, body: bytes, **headers: str) -> tuple[bytes, dict[str, list[str]]]:
     """The body and the headers that the engine got."""
     url = f"{fleet.url}/v1/chat/completions"
     named = {name.replace("_", "-"): value for name, value in headers.items()}

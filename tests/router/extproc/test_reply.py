@@ -89,8 +89,20 @@ def test_a_full_duplex_response_chunk_comes_back_unchanged() -> None:
 
 
 def test_only_the_response_body_mode_is_overridden() -> None:
-    override = reply.proceed_with_body().mode_override
+    override = reply.started(body=True).mode_override
     assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+    assert not reply.started(body=False).HasField("mode_override")
+
+
+def test_the_length_of_an_answer_that_changes_is_not_told() -> None:
+    answer = reply.started(body=True, resized=True).response_headers.response
+    assert list(answer.header_mutation.remove_headers) == ["content-length"]
+
+
+@pytest.mark.parametrize("data", [b"x", b""])
+def test_another_chunk_or_none_takes_the_place_of_one(data: bytes) -> None:
+    mutation = reply.changed(data).response_body.response.body_mutation
+    assert (mutation.body, mutation.clear_body) == (data, not data)
 
 
 def test_a_body_that_is_sent_instead_has_its_own_length_and_is_not_packed() -> None:
