@@ -16,19 +16,43 @@ from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
+from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
+from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.profiles.built_in import BuiltInHeaders
+from router.scheduling.profiles.data_parallel import DataParallelProfileHandler
+from router.scheduling.profiles.disagg import DisaggProfileHandler
+from router.scheduling.profiles.header import HeaderProfileHandler
+from router.scheduling.profiles.pd import PdProfileHandler
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
-from router.scheduling.types import Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import Decider, Filter, Picker, ProfileHandler, Scorer, Staged
 
-HANDLERS: Mapping[str, type[ProfileHandler]] = {
+HANDLERS: Mapping[str, type[ProfileHandler] | type[Staged]] = {
+    "data-parallel-profile-handler": DataParallelProfileHandler,
+    "disagg-profile-handler": DisaggProfileHandler,
+    "header-profile-handler": HeaderProfileHandler,
+    "pd-profile-handler": PdProfileHandler,
     "single-profile-handler": SingleProfileHandler,
 }
+
+DECIDERS: Mapping[str, type[Decider]] = {
+    "always-disagg-multimodal-decider": AlwaysDisaggMultimodalDecider,
+    "always-disagg-pd-decider": AlwaysDisaggPdDecider,
+    "prefix-based-pd-decider": PrefixBasedPdDecider,
+}
+
+BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
+    "disagg-headers-handler": BuiltInHeaders,
+    "prefill-header-handler": BuiltInHeaders,
+}
+"""Accepted and without effect: what they did needs no plugin here."""
 
 FILTERS: Mapping[str, type[Filter]] = {
     "decode-filter": DecodeFilter,
@@ -75,6 +99,8 @@ DISCOVERIES: Mapping[str, type[msgspec.Struct]] = {
 
 ALL: Mapping[str, type] = {
     **HANDLERS,
+    **DECIDERS,
+    **BUILT_IN,
     **FILTERS,
     **SCORERS,
     **PICKERS,

@@ -19,7 +19,7 @@ from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, KeptOut, PrefixMatch, Tokens
 from router.producers.types import Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
@@ -129,6 +129,7 @@ class Director:
         self._usage_sample = usage_sample
         self._allow_kv_transfer_params = allow_kv_transfer_params
         self.outliers = Outliers(clock)
+        self.prefill_outliers = Outliers(clock, scrapes_tell=False)
         self.draining = False
 
     async def route(self, headers: Mapping[str, str], body: bytes | None) -> Routed:
@@ -204,11 +205,18 @@ class Director:
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:
             raise NoEndpoints(f"no endpoint that serves {request.model[:MAX_NAME]!r} is available")
-        endpoints = self.outliers.without(serving)
         for admitter in self._admitters:
-            admitter.admit(request, endpoints, facts)
-        decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
+            admitter.admit(request, self.outliers.without(serving), facts)
+        self._keep_out(serving, facts)
+        decision = self._handler.decide(request, self._profiles, serving, facts, self._rng)
         return facts, _with_others(decision, candidates, serving)
+
+    def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        """State whose answers failed; what has a choice then avoids them."""
+        failing = frozenset(e.address for e in self.outliers.out(endpoints))
+        prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
+        if failing or prefill:
+            facts.put(KeptOut(failing, prefill))
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
         told = (follower.decided(request, facts, decision) for follower in self._followers)

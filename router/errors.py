@@ -18,11 +18,17 @@ from typing import ClassVar
 
 
 class RouterError(Exception):
-    """Base of what this package raises on purpose; its text is shown to the client."""
+    """Base of what this package raises on purpose; its text is shown to the client.
+
+    Attributes:
+        stage: The stage that had nobody, where a request has several.
+    """
 
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "InternalServerError"
     dropped_reason: ClassVar[str | None] = None
+
+    stage: str = ""
 
 
 class BadRequest(RouterError):

@@ -44,6 +44,8 @@ TERMS = frozenset(
         "candidate",
         "profile",
         "profile handler",
+        "decider",
+        "stage",
         "filter",
         "scorer",
         "picker",
@@ -114,6 +116,8 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
     listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
     assert listed == {
         "profile handler": set(catalog.HANDLERS),
+        "decider": set(catalog.DECIDERS),
+        "built in": set(catalog.BUILT_IN),
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),

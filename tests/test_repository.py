@@ -55,6 +55,7 @@ EXCUSED: Mapping[str, str] = {
     "router/producers/types.py": "tests/router/test_director.py: who calls them",
     "router/request/openai.py": "tests/router/request/test_parse.py: its only caller",
     "router/request/types.py": "tests/router/request/test_parse.py: what is made",
+    "router/scheduling/profiles/built_in.py": "tests/router/config/test_handlers.py: no effect",
     "router/scheduling/profiles/single.py": "tests/router/test_director.py: decides there",
     "router/scheduling/types.py": "tests/router/scheduling/test_schedule.py: shapes without code",
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from router import catalog
-from router.config import data_layer, plugins, producers, profiles
+from router.config import data_layer, handlers, plugins, producers, profiles
 from router.config import text as config_text
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin
@@ -54,17 +54,21 @@ def load(text: str) -> Config:
     file = _decode(text)
     instances = plugins.instances(file.plugins)
     built = profiles.build(file, instances)
-    running = producers.build(instances, built)
+    handler = handlers.build(instances, built)
+    running = producers.build(instances, built, handler)
     notified = data_layer.notified(file, instances)
     return Config(
         profiles=built,
-        handler=profiles.handler(instances, built),
+        handler=handler,
         producers=running,
         notified=notified,
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
         followers=tuple(_followers(instances)),
-        warnings=tuple(_warnings(file, instances, running, notified)),
+        warnings=(
+            *_warnings(file, instances, running, notified),
+            *handlers.warnings(instances, built, handler),
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from router import catalog
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, made
 from router.producers.facts import InFlight, PrefixMatch, Tokens
-from router.scheduling.types import Profile
+from router.scheduling.types import Profile, ProfileHandler
 
 _AUTOMATIC: Mapping[type, str] = {
     Tokens: "token-producer",
@@ -18,7 +18,9 @@ _AUTOMATIC: Mapping[type, str] = {
 router that guesses where its matches should come from hides a mistake."""
 
 
-def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tuple[Plugin, ...]:
+def build(
+    plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile], handler: ProfileHandler
+) -> tuple[Plugin, ...]:
     """Those declared and those made for a need, in the order they run."""
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     paths = {id(p.value): p.path for p in plugins.values()}
@@ -28,6 +30,9 @@ def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tup
         for plugin in (*filters, *scorers):
             for fact, name in _needs(plugin):
                 _bind(fact, name, declared, paths.get(id(plugin), f"${profile.name}"))
+    where = next((p.path for p in plugins.values() if p.type in catalog.HANDLERS), "$.plugins")
+    for fact, name in _needs(handler):
+        _bind(fact, name, declared, where)
     if any(catalog.PROVIDES[p.type] is PrefixMatch for p in declared.values()):
         _bind(Tokens, "", declared, "$.plugins")
     order = list(catalog.PRODUCERS)

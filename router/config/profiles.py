@@ -1,4 +1,4 @@
-"""Scheduling profiles: filters, scorers and one picker each, and the handler that chooses."""
+"""Scheduling profiles: filters, scorers and one picker each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router import catalog
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, referenced
 from router.config.schema import EndpointPickerConfig, ProfileEntry
-from router.scheduling.types import NamedFilter, NamedScorer, Picker, Profile, ProfileHandler
+from router.scheduling.types import NamedFilter, NamedScorer, Picker, Profile
 
 
 def build(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> dict[str, Profile]:
@@ -23,23 +23,6 @@ def build(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> dict[str
         members = list(_members(entry, path, plugins))
         profiles[entry.name] = _profile(entry.name, path, members, plugins)
     return profiles
-
-
-def handler(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> ProfileHandler:
-    declared = [p for p in plugins.values() if p.type in catalog.HANDLERS]
-    if len(declared) > 1:
-        raise ConfigError(
-            f"a second profile handler {declared[1].name!r} - at `{declared[1].path}`"
-        )
-    if len(profiles) > 1:
-        where = declared[0].path if declared else "$.schedulingProfiles"
-        raise ConfigError(
-            f"single-profile-handler takes one profile, there are {len(profiles)} - at `{where}`"
-        )
-    if declared:
-        handler: ProfileHandler = declared[0].value
-        return handler
-    return catalog.HANDLERS["single-profile-handler"]()
 
 
 def _members(

@@ -13,14 +13,16 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL = "x-data-parallel-host-port"
 REQUEST_ID = "x-request-id"
 DROPPED_REASON = "x-llm-d-request-dropped-reason"
 
 ROUTING = (
     DESTINATION,
     PREFILLER,
-    "x-encoder-hosts-ports",
-    "x-data-parallel-host-port",
+    ENCODERS,
+    DATA_PARALLEL,
     "x-kv-cache-source-host-port",
     DROPPED_REASON,
 )
