@@ -24,6 +24,7 @@ from router.producers.types import Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
+from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.types import Admitter, Decision, Dropped, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
@@ -209,6 +210,9 @@ class Director:
             admitter.admit(request, self.outliers.without(serving), facts)
         self._keep_out(serving, facts)
         decision = self._handler.decide(request, self._profiles, serving, facts, self._rng)
+        if wants_cached(request):
+            profile = self._profiles[decision.primary.profile]
+            refuse_uncached(decision, facts, profile.prefix_producer)
         return facts, _with_others(decision, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:

@@ -2,6 +2,7 @@
 
     RouterError               status   x-llm-d-request-dropped-reason
     ├── BadRequest            400      -
+    ├── NotCached             412      -
     ├── BodyTooLarge          413      -
     ├── NoEndpoints           503      rejected-no-endpoints
     ├── Saturated             429      rejected-saturated
@@ -36,6 +37,13 @@ class BadRequest(RouterError):
 
     status = 400
     kind = "BadRequestError"
+
+
+class NotCached(RouterError):
+    """The client wants an answer only from a cache, and the endpoint picked holds nothing."""
+
+    status = 412
+    kind = "PreconditionFailed"
 
 
 class BodyTooLarge(RouterError):

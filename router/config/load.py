@@ -58,7 +58,7 @@ def load(text: str) -> Config:
     running = producers.build(instances, built, handler)
     notified = data_layer.notified(file, instances)
     return Config(
-        profiles=built,
+        profiles=profiles.bound(built, handler),
         handler=handler,
         producers=running,
         notified=notified,

@@ -69,3 +69,9 @@ def referenced(ref: str, plugins: Mapping[str, Plugin], path: str) -> Plugin:
         known = ", ".join(plugins) or "none"
         raise ConfigError(f"undefined plugin {ref!r}; defined: {known} - at `{path}.pluginRef`")
     return plugins[ref]
+
+
+def needs(plugin: object) -> Sequence[tuple[type, str]]:
+    """The facts a plugin goes by, each with the name of its producer where one is named."""
+    stated = getattr(plugin, "needs", None)
+    return stated() if stated else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from router import catalog
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, made
+from router.config.plugins import Plugin, made, needs
 from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.scheduling.types import Profile, ProfileHandler
 
@@ -28,20 +28,15 @@ def build(
         filters = [member.plugin for member in profile.filters]
         scorers = [member.plugin for member in profile.scorers]
         for plugin in (*filters, *scorers):
-            for fact, name in _needs(plugin):
+            for fact, name in needs(plugin):
                 _bind(fact, name, declared, paths.get(id(plugin), f"${profile.name}"))
     where = next((p.path for p in plugins.values() if p.type in catalog.HANDLERS), "$.plugins")
-    for fact, name in _needs(handler):
+    for fact, name in needs(handler):
         _bind(fact, name, declared, where)
     if any(catalog.PROVIDES[p.type] is PrefixMatch for p in declared.values()):
         _bind(Tokens, "", declared, "$.plugins")
     order = list(catalog.PRODUCERS)
     return tuple(sorted(declared.values(), key=lambda p: order.index(p.type)))
-
-
-def _needs(plugin: object) -> Sequence[tuple[type, str]]:
-    needs = getattr(plugin, "needs", None)
-    return needs() if needs else ()
 
 
 def _bind(fact: type, name: str, declared: dict[str, Plugin], path: str) -> None:

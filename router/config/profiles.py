@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from router import catalog
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, referenced
+from router.config.plugins import Plugin, needs, referenced
 from router.config.schema import EndpointPickerConfig, ProfileEntry
-from router.scheduling.types import NamedFilter, NamedScorer, Picker, Profile
+from router.producers.facts import PrefixMatch
+from router.scheduling.types import NamedFilter, NamedScorer, Picker, Profile, ProfileHandler
 
 
 def build(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> dict[str, Profile]:
@@ -23,6 +26,20 @@ def build(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> dict[str
         members = list(_members(entry, path, plugins))
         profiles[entry.name] = _profile(entry.name, path, members, plugins)
     return profiles
+
+
+def bound(profiles: Mapping[str, Profile], handler: ProfileHandler) -> dict[str, Profile]:
+    """The profiles, each with the producer whose matches it goes by."""
+    return {name: _bound(profile, handler) for name, profile in profiles.items()}
+
+
+def _bound(profile: Profile, handler: ProfileHandler) -> Profile:
+    """Where its own plugins read no match, what its handler reads counts."""
+    filters = [member.plugin for member in profile.filters]
+    scorers = [member.plugin for member in profile.scorers]
+    readers: list[object] = [*filters, *scorers, handler]
+    named = (n for reader in readers for f, n in needs(reader) if f is PrefixMatch and n)
+    return msgspec.structs.replace(profile, prefix_producer=next(named, ""))
 
 
 def _members(

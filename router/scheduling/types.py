@@ -74,12 +74,17 @@ class NamedScorer(Named, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One pass of filter, score, pick, in the order of the configuration."""
+    """One pass of filter, score, pick, in the order of the configuration.
+
+    Attributes:
+        prefix_producer: Whose prefix matches it goes by; empty: those of the only producer.
+    """
 
     name: str
     filters: tuple[NamedFilter, ...]
     scorers: tuple[NamedScorer, ...]
     picker: Picker
+    prefix_producer: str = ""
 
 
 class Dropped(msgspec.Struct, frozen=True):

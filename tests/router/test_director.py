@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from router.director import Director, Routed
-from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
+from router.errors import BadRequest, NoEndpoints, NotCached, RouterError, Saturated, ShuttingDown
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, PrefixMatch, Tokens
@@ -311,6 +311,17 @@ async def test_an_endpoint_whose_answers_fail_is_left_while_others_exist() -> No
         fixture.director.responded(routed, 503, {})
         fixture.director.ended(routed)
     assert (await fixture.route()).destination == "a:1"
+
+
+async def test_a_request_that_wants_a_cached_answer_is_refused_where_there_is_none() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    headers = {**POST, "prefer": "if-available"}
+    assert (await fixture.director.route(headers, BODY)).destination == "b:1"
+    fixture.known.match = PrefixMatch(4, 16, {})
+    with pytest.raises(NotCached):
+        await fixture.director.route(headers, BODY)
+    assert len(fixture.notes.refused_) == 1
+    assert await fixture.route()
 
 
 async def test_names_of_any_length_are_kept_short() -> None:

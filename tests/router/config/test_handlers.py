@@ -57,6 +57,20 @@ def test_what_deciders_go_by_is_produced() -> None:
     assert [p.name for p in built.producers] == ["token-producer", "mine"]
 
 
+def test_each_profile_knows_whose_matches_it_goes_by() -> None:
+    built = config(
+        {"type": "precise-prefix-cache-producer", "name": "mine"},
+        {"type": "endpoint-notification-source"},
+        {
+            "type": "prefix-based-pd-decider",
+            "parameters": {"prefixMatchInfoProducerName": "mine", "nonCachedTokens": 16},
+        },
+        disagg(deciders={"prefill": "prefix-based-pd-decider"}),
+    )
+    assert {p.prefix_producer for p in built.profiles.values()} == {"mine"}
+    assert config(profiles=("default",)).profiles["default"].prefix_producer == ""
+
+
 def test_one_profile_needs_no_handler() -> None:
     assert config(profiles=("default",)).handler == SingleProfileHandler()
 
