@@ -46,6 +46,8 @@ TERMS = frozenset(
         "candidate",
         "profile",
         "profile handler",
+        "decider",
+        "stage",
         "filter",
         "scorer",
         "picker",
@@ -115,7 +117,12 @@ def test_the_example_of_a_section_loads_without_a_warning(name: str) -> None:
 def test_the_overview_names_each_plugin_under_its_role() -> None:
     listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
     assert listed == {
+        "parser": set(catalog.PARSERS),
+        "admitter": set(catalog.ADMITTERS),
+        "saturation detector": set(catalog.DETECTORS),
         "profile handler": set(catalog.HANDLERS),
+        "decider": set(catalog.DECIDERS),
+        "built in": set(catalog.BUILT_IN),
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),

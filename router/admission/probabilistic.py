@@ -1,4 +1,4 @@
-"""probabilistic-admitter: turn away sheddable requests by chance, the more the fuller the pool is."""
+"""probabilistic-admitter: refuse sheddable requests by chance, the more the fuller the pool is."""
 
 from __future__ import annotations
 

@@ -30,6 +30,11 @@ class Admission(msgspec.Struct, frozen=True):
     others: tuple[Plugin, ...]
 
     @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The detector, then the others."""
+        return (self.detector, *self.others)
+
+    @property
     def admitters(self) -> tuple[Admitter, ...]:
         """In the order they are asked."""
         return (Gate(self.detector.value), *(plugin.value for plugin in self.others))

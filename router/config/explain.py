@@ -22,7 +22,12 @@ _HEADINGS: Mapping[NoteKind, str] = {
 }
 
 _ROLES: Sequence[tuple[Mapping[str, type], str]] = (
+    (catalog.PARSERS, "parser"),
+    (catalog.ADMITTERS, "admitter"),
+    (catalog.DETECTORS, "saturation detector"),
     (catalog.HANDLERS, "profile handler"),
+    (catalog.DECIDERS, "decider"),
+    (catalog.BUILT_IN, "built in"),
     (catalog.FILTERS, "filter"),
     (catalog.SCORERS, "scorer"),
     (catalog.PICKERS, "picker"),
@@ -42,7 +47,8 @@ def explain(config: Config) -> Iterator[str]:
     yield from _sources(config)
     yield ""
     yield "Plugins, with the parameters they run with (* the default)"
-    everything = {**config.plugins, **{p.name: p for p in config.producers}}
+    made = (*config.producers, config.admission.detector)
+    everything = {**config.plugins, **{p.name: p for p in made}}
     for plugin in everything.values():
         yield from _plugin(plugin)
 
@@ -62,7 +68,10 @@ def explain_notes(notes: Sequence[Note], lines: Mapping[str, int | None]) -> Ite
 
 
 def _way(config: Config) -> Iterator[str]:
+    yield _stage("parse", [p.name for p in config.parsers])
     yield _stage("produce", [p.name for p in config.producers])
+    shedding = f"{config.admission.detector.name} (priorities below 0)"
+    yield _stage("admit", [shedding, *(p.name for p in config.admission.others)])
     yield _stage("schedule", [config.handler_name])
     for profile in config.profiles.values():
         yield f"    profile {profile.name}"

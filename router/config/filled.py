@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from router import catalog
-from router.config import notes
+from router.config import admission, deprecated, notes
 from router.config.notes import Note
 from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
@@ -22,6 +22,9 @@ def notes_of(
         if producer.name not in instances:
             said = f"{producer.name}: something needs what it states"
             yield notes.filled_in(said, "$.plugins")
+    if deprecated.detector(file) is None:
+        said = f"{admission.DETECTOR}: no saturation detector is named"
+        yield notes.filled_in(said, "$.flowControl.saturationDetector")
     kinds = {plugin.type for plugin in instances.values()}
     if not kinds & set(catalog.HANDLERS):
         yield notes.filled_in(f"{HANDLER}: no profile handler is declared", "$.plugins")

@@ -16,17 +16,21 @@ import msgspec
 
 from router import catalog
 from router.config import (
+    admission,
     data_layer,
     decode,
     deprecated,
     filled,
     flow_control,
+    handlers,
+    parsers,
     plugins,
     producers,
     profiles,
     useless,
 )
 from router.config import text as config_text
+from router.config.admission import Admission
 from router.config.errors import ConfigError
 from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
@@ -47,6 +51,8 @@ class Config(msgspec.Struct, frozen=True):
         profiles: Name -> profile, in the file's order.
         handler: Chooses among them.
         handler_name: Its name.
+        admission: Who says no.
+        parsers: Who reads requests, in the order they are asked.
         producers: Producers in the order they run.
         notified: Names of producers that follow endpoints as they come and go.
         discovery: Where endpoints come from, if the file says.
@@ -60,6 +66,8 @@ class Config(msgspec.Struct, frozen=True):
     profiles: Mapping[str, Profile]
     handler: ProfileHandler
     handler_name: str
+    admission: Admission
+    parsers: tuple[Plugin, ...]
     producers: tuple[Plugin, ...]
     notified: frozenset[str]
     discovery: FileDiscoveryParameters | None
@@ -98,20 +106,27 @@ def _built(written: EndpointPickerConfig) -> Config:
     gates = decode.gates(file)
     instances = plugins.instances(file.plugins)
     built = profiles.build(file, instances)
-    running = producers.build(instances, built)
+    handler = handlers.build(instances, built)
+    admitted = admission.build(file, instances)
+    read = parsers.build(file, instances)
+    running = producers.build(instances, built, handler, admitted.plugins)
     notified = data_layer.notified(file, instances)
     notes = [
         *filled.notes_of(file, instances, running),
         *outdated,
         *decode.about_gates(gates),
+        *parsers.check(file, read),
         *flow_control.check(file, instances),
         *useless.plugins(file, instances),
         *useless.producers(running, notified),
+        *handlers.warnings(instances, built, handler),
     ]
     return Config(
-        profiles=built,
-        handler=profiles.handler(instances, built),
+        profiles=profiles.bound(built, handler),
+        handler=handler,
         handler_name=_handler_name(instances),
+        admission=admitted,
+        parsers=read,
         producers=running,
         notified=notified,
         discovery=data_layer.discovery(file, instances),

@@ -34,6 +34,10 @@ def check(file: EndpointPickerConfig, running: Sequence[Plugin]) -> Iterator[Not
         yield notes.filled_in(f"{listed}: no parser is listed", "$.requestHandler.parsers")
         return
     names = [ref.plugin_ref for ref, _ in named]
+    for ref, path in named:
+        if ref.plugin_ref in INACTIVE:
+            said = f"{ref.plugin_ref} does not run: {INACTIVE[ref.plugin_ref].why}"
+            yield notes.inactive(said, path)
     last = next((p.name for p in running if not p.value.claims), None)
     if last is None:
         said = "without passthrough-parser a request that none of these reads is refused (400)"

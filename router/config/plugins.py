@@ -87,3 +87,9 @@ def referenced(ref: str, plugins: Mapping[str, Plugin], path: str) -> Plugin:
         clause = nearest.suggest(ref, plugins)
         raise ConfigError(f"undefined plugin {ref!r}; {clause} - at `{path}.pluginRef`")
     return plugins[ref]
+
+
+def needs(plugin: object) -> Sequence[tuple[type, str]]:
+    """The facts a plugin goes by, each with the name of its producer where one is named."""
+    stated = getattr(plugin, "needs", None)
+    return stated() if stated else ()

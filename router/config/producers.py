@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from router import catalog
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, made
+from router.config.plugins import Plugin, made, needs
 from router.producers.facts import InFlight, PrefixMatch, Tokens
-from router.scheduling.types import Profile
+from router.scheduling.types import Profile, ProfileHandler
 
 _AUTOMATIC: Mapping[type, str] = {
     Tokens: "token-producer",
@@ -18,25 +18,34 @@ _AUTOMATIC: Mapping[type, str] = {
 router that guesses where its matches should come from hides a mistake."""
 
 
-def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tuple[Plugin, ...]:
-    """Those declared and those made for a need, in the order they run."""
+def build(
+    plugins: Mapping[str, Plugin],
+    profiles: Mapping[str, Profile],
+    handler: ProfileHandler,
+    others: Iterable[Plugin] = (),
+) -> tuple[Plugin, ...]:
+    """Those declared and those made for a need, in the order they run.
+
+    `others` need facts, too, beside the members of profiles and the handler.
+    """
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     paths = {id(p.value): p.path for p in plugins.values()}
     for profile in profiles.values():
         filters = [member.plugin for member in profile.filters]
         scorers = [member.plugin for member in profile.scorers]
         for plugin in (*filters, *scorers):
-            for fact, name in _needs(plugin):
+            for fact, name in needs(plugin):
                 _bind(fact, name, declared, paths.get(id(plugin), f"${profile.name}"))
+    where = next((p.path for p in plugins.values() if p.type in catalog.HANDLERS), "$.plugins")
+    for fact, name in needs(handler):
+        _bind(fact, name, declared, where)
+    for other in others:
+        for fact, name in needs(other.value):
+            _bind(fact, name, declared, other.path)
     if any(catalog.PROVIDES[p.type] is PrefixMatch for p in declared.values()):
         _bind(Tokens, "", declared, "$.plugins")
     order = list(catalog.PRODUCERS)
     return tuple(sorted(declared.values(), key=lambda p: order.index(p.type)))
-
-
-def _needs(plugin: object) -> Sequence[tuple[type, str]]:
-    needs = getattr(plugin, "needs", None)
-    return needs() if needs else ()
 
 
 def _bind(fact: type, name: str, declared: dict[str, Plugin], path: str) -> None:

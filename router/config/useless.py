@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from router import catalog
-from router.config import notes
+from router.config import admission, deprecated, notes
 from router.config.inactive import INACTIVE
 from router.config.notes import Note
 from router.config.plugins import Plugin
@@ -25,6 +25,8 @@ def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iter
     if not file.scheduling_profiles:
         return
     used = {p.plugin_ref for profile in file.scheduling_profiles for p in profile.plugins}
+    detector = deprecated.detector(file)
+    used |= {detector[0].plugin_ref if detector else admission.DETECTOR}
     for plugin in instances.values():
         if plugin.type in _RATED and plugin.name not in used:
             yield notes.warning(f"{plugin.name!r} is in no profile", plugin.path)

@@ -13,6 +13,8 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL = "x-data-parallel-host-port"
 REQUEST_ID = "x-request-id"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
@@ -21,8 +23,8 @@ DROPPED_REASON = "x-llm-d-request-dropped-reason"
 ROUTING = (
     DESTINATION,
     PREFILLER,
-    "x-encoder-hosts-ports",
-    "x-data-parallel-host-port",
+    ENCODERS,
+    DATA_PARALLEL,
     "x-kv-cache-source-host-port",
     DROPPED_REASON,
 )
@@ -32,9 +34,11 @@ Envoy or a decode sidecar connect to an address of the client's choosing."""
 MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 """The model a request is sent to instead of the one it names; the first one counts."""
 
+OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+"""Names the objective whose priority a request has; the first one counts."""
+
 CONTROL = (
-    "x-llm-d-inference-objective",
-    "x-gateway-inference-objective",
+    *OBJECTIVE,
     "x-llm-d-inference-fairness-id",
     "x-gateway-inference-fairness-id",
     *MODEL_REWRITE,

@@ -131,6 +131,18 @@ class Now(msgspec.Struct, frozen=True):
     unix_s: float
 
 
+class KeptOut(msgspec.Struct, frozen=True):
+    """Addresses that are picked only where a profile has nobody else: their answers failed.
+
+    Attributes:
+        addresses: For every stage.
+        prefill: For the prefill stage only.
+    """
+
+    addresses: frozenset[str] = frozenset()
+    prefill: frozenset[str] = frozenset()
+
+
 class Facts:
     """The facts of one request.
 
@@ -146,6 +158,12 @@ class Facts:
         """State a fact in a producer's name."""
         self._facts[type(fact), producer] = fact
         self._facts.setdefault((type(fact), ""), fact)
+
+    def also(self, fact: object) -> Facts:
+        """These facts and one more, which overrides one of its type."""
+        more = Facts(self.rng)
+        more._facts = {**self._facts, (type(fact), ""): fact}
+        return more
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""

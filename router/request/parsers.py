@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -76,13 +76,3 @@ def apis(parsers: Iterable[ParserPlugin]) -> Apis:
             return Apis(known=known, others_pass=True)
         known.update((path, APIS[path]) for path in parser.claims)
     return Apis(known=known, others_pass=False)
-
-
-PARSERS: Mapping[str, type[ParserPlugin]] = {
-    "openai-parser": OpenAiParser,
-    "anthropic-parser": AnthropicParser,
-    "vllmhttp-parser": VllmHttpParser,
-    "sglanghttp-parser": SglangHttpParser,
-    "passthrough-parser": PassthroughParser,
-}
-"""Every parser, in the order they are asked where none is listed."""

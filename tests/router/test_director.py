@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from router.director import Director
-from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
+from router.errors import BadRequest, NoEndpoints, NotCached, RouterError, Saturated, ShuttingDown
 from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
@@ -314,7 +314,8 @@ async def test_an_endpoint_that_left_while_facts_were_gathered_is_not_picked() -
         async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
             fixture.pool.replace([make.endpoint("b:1")])
 
-    fixture.director._producers = [Leaves()]
+    lineup = fixture.director.lineup
+    fixture.director.lineup = msgspec.structs.replace(lineup, producers=[Leaves()])
     assert (await fixture.route()).destination == "b:1"
 
 
@@ -326,6 +327,17 @@ async def test_an_endpoint_whose_answers_fail_is_left_while_others_exist() -> No
         fixture.director.responded(routed, 503, {})
         fixture.director.ended(routed)
     assert (await fixture.route()).destination == "a:1"
+
+
+async def test_a_request_that_wants_a_cached_answer_is_refused_where_there_is_none() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    headers = {**POST, "prefer": "if-available"}
+    assert (await fixture.director.route(headers, BODY)).destination == "b:1"
+    fixture.known.match = PrefixMatch(4, 16, {})
+    with pytest.raises(NotCached):
+        await fixture.director.route(headers, BODY)
+    assert len(fixture.notes.refused_) == 1
+    assert await fixture.route()
 
 
 async def test_names_of_any_length_are_kept_short() -> None:
@@ -440,7 +452,7 @@ async def test_times_are_taken_where_the_body_of_an_answer_is_seen() -> None:
     fixture.director.ended(routed)
     (record,) = fixture.notes.ended_
     assert record.streamed
-    assert record.first_ms == 500
+    assert record.first_ms == 750
     assert fixture.notes.gaps == [0.25, 0.25]
 
 
@@ -466,3 +478,49 @@ async def test_hints_of_the_data_plane_can_be_ignored() -> None:
     fixture = Fixture("10.0.0.1:1")
     fixture.director._subset_hints = False
     assert (await fixture.director.route(POST, BODY, ())).destination == "10.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("named", "priority"), [("batch", -1), ("nobody", 0), ("", 0)], ids=["known", "unknown", "none"]
+)
+@pytest.mark.parametrize("header", headers.OBJECTIVE)
+async def test_the_objective_of_a_request_gives_its_priority(
+    header: str, named: str, priority: int
+) -> None:
+    asked = []
+
+    class Asks:
+        def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+            asked.append(request.priority)
+
+    fixture = Fixture("a:1", admitters=[Asks()], objectives=lambda: {"batch": -1})
+    await fixture.director.route({**POST, header: named}, BODY)
+    assert asked == [priority]
+
+
+async def test_a_new_lineup_counts_from_the_next_request_on() -> None:
+    fixture = Fixture("a:1")
+    old, followed = fixture.director.lineup, Follows()
+
+    class Swaps:
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            fixture.director.lineup = msgspec.structs.replace(old, followers=[followed])
+
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+            return None
+
+    fixture.director.lineup = msgspec.structs.replace(old, producers=[Swaps()])
+    await fixture.route()
+    assert followed.decided_ == 0
+    await fixture.route()
+    assert followed.decided_ == 1
+
+
+class Follows:
+    def __init__(self) -> None:
+        self.decided_ = 0
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+        self.decided_ += 1
