@@ -197,7 +197,7 @@ class Director:
         )
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng)
+        facts = Facts(self._rng, self._clock())
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.

@@ -14,6 +14,8 @@ import msgspec
 
 _F = TypeVar("_F")
 
+_NOTHING: Mapping[str, int] = {}
+
 
 class MediaItem(msgspec.Struct, frozen=True):
     """An image, a video or a sound inside a prompt.
@@ -50,7 +52,8 @@ class HeldPrefix(msgspec.Struct, frozen=True):
     """How much of the prompt one endpoint holds.
 
     Attributes:
-        blocks: Leading blocks confirmed by the engine's events, without a gap.
+        blocks: Leading blocks confirmed by the engine's events, without a gap; or as many as are
+            estimated, where no events are read.
         tiers: Those per tier, each block in its best one; they sum to `blocks`.
         speculative: Leading blocks when guesses count too; at least `blocks`.
         weighted: Leading blocks weighted by tier; guesses weigh 1.
@@ -81,9 +84,45 @@ class InFlight(msgspec.Struct, frozen=True):
 
     Attributes:
         requests: Endpoint address -> count; absent means none.
+        tokens: Endpoint address -> tokens they still have to compute; absent means none.
     """
 
     requests: Mapping[str, int]
+    tokens: Mapping[str, int] = _NOTHING
+
+
+class Uncached(msgspec.Struct, frozen=True):
+    """What the request would cost.
+
+    Attributes:
+        tokens: Endpoint address -> tokens of the prompt it would have to compute.
+    """
+
+    tokens: Mapping[str, int]
+
+
+class EncoderCacheMatch(msgspec.Struct, frozen=True):
+    """Who has the request's images, videos and sounds encoded already.
+
+    Attributes:
+        matched: Endpoint address -> weight of the items it has; absent means none.
+        total: Weight of all items.
+    """
+
+    matched: Mapping[str, float]
+    total: float
+
+
+class SessionId(msgspec.Struct, frozen=True):
+    """Which session of a client the request belongs to, in the client's words."""
+
+    value: str
+
+
+class FairnessId(msgspec.Struct, frozen=True):
+    """On whose account the request goes."""
+
+    value: str
 
 
 class Facts:
@@ -91,10 +130,12 @@ class Facts:
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
+        now: Unix time of the decision.
     """
 
-    def __init__(self, rng: random.Random | None = None) -> None:
+    def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
         self.rng = rng or random.Random(0)
+        self.now = now
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:
