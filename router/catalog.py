@@ -14,9 +14,23 @@ from router.pool.sources import (
     FileDiscoveryParameters,
     MetricsSourceParameters,
 )
-from router.producers.facts import InFlight, PrefixMatch, Tokens
+from router.producers.agent_identity import AgentIdentityParameters
+from router.producers.approx_parameters import ApproxPrefixParameters
+from router.producers.burst_parameters import BurstPrefixParameters
+from router.producers.encoder_cache import EncoderCacheParameters
+from router.producers.facts import (
+    EncoderCacheMatch,
+    FairnessId,
+    InFlight,
+    PrefixMatch,
+    SessionId,
+    Tokens,
+    Uncached,
+)
 from router.producers.inflight import InFlightLoadParameters
+from router.producers.p2p_source import P2PSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.session import SessionIdParameters
 from router.producers.token_parameters import TokenParameters
 from router.request.parsers import (
     AnthropicParser,
@@ -32,6 +46,7 @@ from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.prefill import PrefillFilter
+from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
 from router.scheduling.filters.utilization_detector import UtilizationDetector
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.built_in import BuiltInHeaders
@@ -42,10 +57,14 @@ from router.scheduling.profiles.pd import PdProfileHandler
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
+from router.scheduling.scorers.no_hit_lru import NoHitLruParameters
+from router.scheduling.scorers.precise_prefix_cache import PrecisePrefixScorerParameters
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
+from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
 from router.scheduling.types import (
     Admitter,
+    Builds,
     Decider,
     Filter,
     Picker,
@@ -74,10 +93,11 @@ BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
 }
 """Accepted and without effect: what they did needs no plugin here."""
 
-FILTERS: Mapping[str, type[Filter]] = {
+FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "concurrency-detector": ConcurrencyDetector,
     "decode-filter": DecodeFilter,
     "prefill-filter": PrefillFilter,
+    "session-affinity-filter": SessionAffinityFilterParameters,
     "utilization-detector": UtilizationDetector,
 }
 
@@ -100,11 +120,14 @@ PARSERS: Mapping[str, type[ParserPlugin]] = {
 }
 """In the order they are asked where a configuration lists none."""
 
-SCORERS: Mapping[str, type[Scorer]] = {
+SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
     "active-request-scorer": ActiveRequestScorer,
     "kv-cache-utilization-scorer": KvCacheUtilizationScorer,
+    "no-hit-lru-scorer": NoHitLruParameters,
+    "precise-prefix-cache-scorer": PrecisePrefixScorerParameters,
     "prefix-cache-scorer": PrefixCacheScorer,
     "queue-scorer": QueueScorer,
+    "session-affinity-scorer": SessionAffinityScorerParameters,
 }
 
 PICKERS: Mapping[str, type[Picker]] = {
@@ -112,18 +135,31 @@ PICKERS: Mapping[str, type[Picker]] = {
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
+    "session-id-producer": SessionIdParameters,
+    "agent-identity": AgentIdentityParameters,
     "token-producer": TokenParameters,
+    "mm-embeddings-cache-producer": EncoderCacheParameters,
+    "approx-prefix-cache-producer": ApproxPrefixParameters,
     "precise-prefix-cache-producer": PrecisePrefixParameters,
+    "burst-prefix-cache-producer": BurstPrefixParameters,
     "inflight-load-producer": InFlightLoadParameters,
+    "p2p-source-producer": P2PSourceParameters,
 }
-"""Parameters of each producer, in the order producers run."""
+"""Parameters of each producer, in the order producers run: who reads a fact after who states it. Of
+facts that several state, the first one counts where none is named."""
 
-PROVIDES: Mapping[str, type] = {
-    "token-producer": Tokens,
-    "precise-prefix-cache-producer": PrefixMatch,
-    "inflight-load-producer": InFlight,
+PROVIDES: Mapping[str, tuple[type, ...]] = {
+    "session-id-producer": (SessionId,),
+    "agent-identity": (SessionId, FairnessId),
+    "token-producer": (Tokens,),
+    "mm-embeddings-cache-producer": (EncoderCacheMatch,),
+    "approx-prefix-cache-producer": (PrefixMatch,),
+    "precise-prefix-cache-producer": (PrefixMatch,),
+    "burst-prefix-cache-producer": (PrefixMatch,),
+    "inflight-load-producer": (InFlight, Uncached),
+    "p2p-source-producer": (),
 }
-"""The fact each producer states."""
+"""The facts each producer states to others."""
 
 SOURCES: Mapping[str, type[msgspec.Struct]] = {
     "metrics-data-source": MetricsSourceParameters,

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 import msgspec
 
+from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
 from router.request.types import Request
 from router.scheduling.types import Decision, Dropped
 from router.telemetry.decisions import Record
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
+
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
 
 
 def request(record: Record, asked: Request) -> None:
@@ -42,6 +46,13 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     # An engine computes at least the last token again.
     reusable = min(blocks, max(tokens.count - 1, 0) // match.block_size)
     record.predicted_cached_tokens = reusable * match.block_size
+
+
+def fairness_id(asked: Request, facts: Facts) -> str:
+    """On whose account the request goes: what it says itself counts first."""
+    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
+    stated = facts.get(FairnessId)
+    return (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def dropped(

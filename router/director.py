@@ -171,6 +171,7 @@ class Director:
             self._observer.refused(record, error)
             raise
         leases = _leases(lineup, request, facts, decision)
+        record.fairness_id = describe.fairness_id(request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
@@ -184,6 +185,7 @@ class Director:
             leases,
             sampled=request.tells_usage and self._sampled(),
             body=request.sent,
+            response_headers=decision.response_headers,
             models=(request.model, request.asked_model) if request.rewritten_by else None,
         )
 
@@ -267,7 +269,7 @@ class Director:
     async def _decide(
         self, lineup: Lineup, request: Request, subset: Sequence[str] | None
     ) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng)
+        facts = Facts(self._rng, self._clock())
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
         facts.put(Now(self._clock()))
@@ -287,6 +289,8 @@ class Director:
         if wants_cached(request):
             profile = lineup.profiles[decision.primary.profile]
             refuse_uncached(decision, facts, profile.prefix_producer)
+        for amender in lineup.amenders:
+            decision = amender.amended(request, facts, decision)
         decision = describe.dropped(decision, SUBSET, serving, allowed)
         return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from router.producers.types import Follower, Producer
+from router.producers.types import Amender, Follower, Producer
 from router.request.parse import EVERY_API, Apis
 from router.scheduling.types import Admitter, Profile, ProfileHandler
 
@@ -34,3 +34,8 @@ class Lineup(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> list[Follower]:
         """Everybody who is told of a pick."""
         return [*self.producers, *self.followers]
+
+    @property
+    def amenders(self) -> list[Amender]:
+        """Those of them who add to what the engine or the client is told."""
+        return [follower for follower in self.told if isinstance(follower, Amender)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from router.producers.types import Lease
 from router.request.answers import Renamer
@@ -29,6 +30,7 @@ class Routed:
         headers: Set on the request besides.
         body: Sent instead of the client's; None: that goes on as it is.
         models: The name that was sent and the client's, where they differ.
+        response_headers: Set on its answer besides.
         leases: What producers keep for it.
         sampled: Its usage is to be read.
         usage: Reads it.
@@ -46,6 +48,7 @@ class Routed:
         sampled: bool,
         body: bytes | None = None,
         models: tuple[str, str] | None = None,
+        response_headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.record = record
         self.destination = ",".join(addresses)
@@ -53,6 +56,7 @@ class Routed:
         self.headers = headers
         self.body = body
         self.models = models
+        self.response_headers = response_headers
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None

@@ -28,6 +28,7 @@ from router.config import (
     producers,
     profiles,
     useless,
+    wrapped,
 )
 from router.config import text as config_text
 from router.config.admission import Admission
@@ -104,13 +105,13 @@ def load(text: str) -> Config:
 def _built(written: EndpointPickerConfig) -> Config:
     file, outdated = deprecated.rewritten(written)
     gates = decode.gates(file)
-    instances = plugins.instances(file.plugins)
+    instances = wrapped.bound(plugins.instances(file.plugins))
     built = profiles.build(file, instances)
     handler = handlers.build(instances, built)
     admitted = admission.build(file, instances)
     read = parsers.build(file, instances)
     running = producers.build(instances, built, handler, admitted.plugins)
-    notified = data_layer.notified(file, instances)
+    notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
         *filled.notes_of(file, instances, running),
         *outdated,

@@ -15,6 +15,10 @@ METADATA_NAMESPACE = "envoy.lb"
 PREFILLER = "x-prefiller-host-port"
 ENCODERS = "x-encoder-hosts-ports"
 DATA_PARALLEL = "x-data-parallel-host-port"
+CACHE_SOURCE = "x-kv-cache-source-host-port"
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one that is there counts."""
+
 REQUEST_ID = "x-request-id"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
@@ -25,7 +29,7 @@ ROUTING = (
     PREFILLER,
     ENCODERS,
     DATA_PARALLEL,
-    "x-kv-cache-source-host-port",
+    CACHE_SOURCE,
     DROPPED_REASON,
 )
 """Headers that steer the data plane. Only the router may set them: a client that could would make
@@ -39,8 +43,7 @@ OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
 
 CONTROL = (
     *OBJECTIVE,
-    "x-llm-d-inference-fairness-id",
-    "x-gateway-inference-fairness-id",
+    *FAIRNESS_IDS,
     *MODEL_REWRITE,
     "x-llm-d-slo-ttft-ms",
     "x-slo-ttft-ms",

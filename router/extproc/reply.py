@@ -35,16 +35,20 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
     return _PROCEED[phase]
 
 
-@functools.lru_cache(maxsize=64)
-def started(*, body: bool, resized: bool = False) -> pb.ProcessingResponse:
-    """Answer the response headers. `body`: ask for the body, chunk by chunk; `resized`: its length
-    will be another one.
+def started(
+    headers: Mapping[str, str], *, body: bool, resized: bool = False
+) -> pb.ProcessingResponse:
+    """Answer the response headers, with `headers` set for the client besides.
 
-    Only here, with only this field set, does Envoy take a mode override without side effects.
+    `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
+    Envoy take a mode override without side effects. `resized`: its length will be another one.
     """
-    answer = pb.HeadersResponse()
+    mutation = pb.HeaderMutation(set_headers=_set(headers))
     if resized:
-        answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
+        mutation.remove_headers.append(names.CONTENT_LENGTH)
+    answer = pb.HeadersResponse()
+    if headers or resized:
+        answer.response.header_mutation.CopyFrom(mutation)
     override = _STREAM_BODY if body else None
     return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 
