@@ -148,7 +148,7 @@ class Director:
         try:
             request = await self._parse(headers, body, request_id)
             record.kind, record.model = request.kind, request.model[:MAX_NAME]
-            facts, decision = await self._decide(request)
+            facts, decision = await self._decide(request, arrived)
         except RouterError as error:
             record.refused = str(error)
             self._observer.refused(record, error)
@@ -204,8 +204,8 @@ class Director:
             lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
         )
 
-    async def _decide(self, request: Request) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng, self._clock())
+    async def _decide(self, request: Request, now: float) -> tuple[Facts, Decision]:
+        facts = Facts(self._rng, now)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.

@@ -130,7 +130,7 @@ class Facts:
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
-        now: Unix time of the decision.
+        now: Unix time at which the request was here in full.
     """
 
     def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:

@@ -13,7 +13,7 @@ from router.director import Director, Routed
 from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
 from router.request.types import Request
 from router.request.usage import Usage
@@ -334,3 +334,62 @@ async def test_a_large_body_is_read_aside() -> None:
     assert aside == []
     await fixture.route(msgspec.json.encode({"prompt": "x" * 1024 * 1024}))
     assert aside == [1]
+
+
+class Amending(Known):
+    """Adds a header for the engine and one for the client."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        there = decision.endpoint.address
+        return msgspec.structs.replace(
+            decision, headers={"x-engine": there}, response_headers={"x-client": there}
+        )
+
+
+async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
+    fixture = Fixture("a:1", followers=[Amending()])
+    routed = await fixture.route(request_id="r1")
+    assert routed.headers == {"x-engine": "a:1"}
+    assert routed.response_headers == {"x-client": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+async def test_facts_know_when_the_request_came() -> None:
+    times = []
+
+    class Late(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            times.append(facts.now)
+
+    fixture = Fixture("a:1", known=Late())
+    await fixture.route()
+    assert times == [fixture.notes.routed_[0].at]

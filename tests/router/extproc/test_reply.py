@@ -89,5 +89,23 @@ def test_a_full_duplex_response_chunk_comes_back_unchanged() -> None:
 
 
 def test_only_the_response_body_mode_is_overridden() -> None:
-    override = reply.proceed_with_body().mode_override
-    assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+    for added in ({}, {"x-session-token": "t"}):
+        override = reply.response_started(added, read_body=True).mode_override
+        assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+        assert not reply.response_started(added, read_body=False).HasField("mode_override")
+
+
+def test_a_response_passes_unchanged_where_the_client_is_told_nothing() -> None:
+    plain = reply.response_started({}, read_body=False)
+    assert plain == pb.ProcessingResponse(response_headers=pb.HeadersResponse())
+
+
+@pytest.mark.parametrize("read_body", [False, True])
+def test_the_client_is_told_what_the_router_adds_and_the_next_one_is_not(read_body: bool) -> None:
+    told = reply.response_started({"x-session-token": "t"}, read_body=read_body)
+    mutation = told.response_headers.response.header_mutation
+    assert {h.header.key: h.header.raw_value for h in mutation.set_headers} == {
+        "x-session-token": b"t"
+    }
+    after = reply.response_started({}, read_body=read_body).response_headers
+    assert not after.response.header_mutation.set_headers
