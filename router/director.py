@@ -19,7 +19,7 @@ from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
-from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, Now, PrefixMatch, Tokens
 from router.producers.types import Amender, Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
@@ -148,7 +148,7 @@ class Director:
         try:
             request = await self._parse(headers, body, request_id)
             record.kind, record.model = request.kind, request.model[:MAX_NAME]
-            facts, decision = await self._decide(request, arrived)
+            facts, decision = await self._decide(request)
         except RouterError as error:
             record.refused = str(error)
             self._observer.refused(record, error)
@@ -204,10 +204,11 @@ class Director:
             lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
         )
 
-    async def _decide(self, request: Request, now: float) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng, now)
+    async def _decide(self, request: Request) -> tuple[Facts, Decision]:
+        facts = Facts(self._rng)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
+        facts.put(Now(self._clock()))
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:

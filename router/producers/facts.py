@@ -125,17 +125,25 @@ class FairnessId(msgspec.Struct, frozen=True):
     value: str
 
 
+class Now(msgspec.Struct, frozen=True):
+    """When the decision is made.
+
+    Attributes:
+        unix_s: Unix time, as scrapes have it.
+    """
+
+    unix_s: float
+
+
 class Facts:
     """The facts of one request.
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
-        now: Unix time at which the request was here in full.
     """
 
-    def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
         self.rng = rng or random.Random(0)
-        self.now = now
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:

@@ -13,7 +13,7 @@ from router.director import Director, Routed
 from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, Now, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
 from router.request.types import Request
 from router.request.usage import Usage
@@ -127,7 +127,7 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.prompt_tokens == 70
     assert record.predicted_cached_tokens == 64
     assert record.prefix == MATCH.held
-    assert record.took_ms == 250
+    assert record.took_ms == 500
 
 
 async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:
@@ -381,15 +381,16 @@ async def test_the_record_says_on_whose_account_a_request_goes(
     assert fixture.notes.routed_[0].fairness_id == account
 
 
-async def test_facts_know_when_the_request_came() -> None:
+async def test_facts_know_when_the_decision_is_made() -> None:
     times = []
 
-    class Late(Known):
-        async def produce(
-            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-        ) -> None:
-            times.append(facts.now)
+    class Timed(Known):
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+            now = facts.get(Now)
+            assert now is not None
+            times.append(now.unix_s)
+            return super().decided(request, facts, decision)
 
-    fixture = Fixture("a:1", known=Late())
+    fixture = Fixture("a:1", known=Timed())
     await fixture.route()
-    assert times == [fixture.notes.routed_[0].at]
+    assert times == [fixture.notes.routed_[0].at + 0.25]

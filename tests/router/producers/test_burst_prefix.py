@@ -42,7 +42,7 @@ async def test_requests_with_one_prompt_match_in_full_at_one_endpoint_and_hold_n
 
 async def test_a_window_closes_by_itself_and_the_next_one_knows_nothing_of_it() -> None:
     burst = producer(windowDurationMs=20)
-    first = await asyncio.gather(place(burst, 0), place(burst, 0))
+    first = [*await asyncio.gather(place(burst, 0), place(burst, 0))]
     assert first == [full("x"), full("x")]
     assert await place(burst, 0) == PrefixMatch(2, 64, {})
 
