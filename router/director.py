@@ -269,7 +269,7 @@ class Director:
     async def _decide(
         self, lineup: Lineup, request: Request, subset: Sequence[str] | None
     ) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng, self._clock())
+        facts = Facts(self._rng)
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
         facts.put(Now(self._clock()))

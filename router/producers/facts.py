@@ -163,12 +163,10 @@ class Facts:
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
-        now: Unix time of the decision.
     """
 
-    def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
         self.rng = rng or random.Random(0)
-        self.now = now
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:
@@ -178,7 +176,7 @@ class Facts:
 
     def also(self, fact: object) -> Facts:
         """These facts and one more, which overrides one of its type."""
-        more = Facts(self.rng, self.now)
+        more = Facts(self.rng)
         more._facts = {**self._facts, (type(fact), ""): fact}
         return more
 

@@ -199,6 +199,11 @@ def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
         (name, "overruled"): float(guesses.overruled),
     }
     yield Sample("warmroute_guesses_ended", "Blocks.", ends, ("producer", "how"), True)
+    age_s: Values = {(name,): guesses.confirmed_age_s}
+    yield Sample(
+        "warmroute_guess_confirmation_seconds", "From guess to store, by block, added up.", age_s,
+        ("producer",), True,
+    )  # fmt: skip
     recorded: Values = {(name,): float(guesses.recorded)}
     yield Sample("warmroute_guesses_recorded", "Blocks.", recorded, ("producer",), True)
     events: Values = {(name,): float(sum(feed.stats.events for feed in prefix.index.feeds()))}

@@ -57,7 +57,13 @@ def known_facts(draw: Any) -> Facts:
 
 
 def plugins(table: Any) -> Any:
-    return [pytest.param(cls(), id=name) for name, cls in table.items()]
+    return [pytest.param(built(cls()), id=name) for name, cls in table.items()]
+
+
+def built(parameters: Any) -> Any:
+    """The plugin: most are their parameters."""
+    build = getattr(parameters, "build", None)
+    return build() if build else parameters
 
 
 @pytest.mark.parametrize("scorer", plugins(catalog.SCORERS))

@@ -130,6 +130,7 @@ def test_counters_of_the_parts_become_metrics() -> None:
     assert value("llm_d_epp_per_endpoint_queue_size", **endpoint) == 7
     assert value("warmroute_engine_prefix_hits_total", **endpoint) == 3
     assert value("warmroute_untokenized_requests_total", reason="timeout") == 2
+    assert value("warmroute_guess_confirmation_seconds_total", producer="prefix") == 0
     assert value("warmroute_index_entries", producer="prefix", table="blocks") == 1
     rejected = value(
         "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"
