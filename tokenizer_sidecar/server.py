@@ -37,8 +37,11 @@ from tokenizer_sidecar.unix_socket import SocketUnusable, claim, created_with
 
 log = structlog.get_logger(__name__)
 
-MAX_MESSAGE_BYTES = (64 + 1) * 1024 * 1024
-"""The largest body the router takes, and room for the rest of the message."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""The largest body that the router takes by default."""
+
+ROOM_BYTES = 1024 * 1024
+"""What a message may carry besides a body."""
 
 
 class SidecarConfig(msgspec.Struct, frozen=True):
@@ -47,6 +50,7 @@ class SidecarConfig(msgspec.Struct, frozen=True):
         socket: Path of the Unix socket.
         models: Base model name to model directory.
         socket_mode: Permissions of the socket.
+        max_body_bytes: Largest body; that of the router.
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
         max_queued: Requests of all streams that wait for a thread; further ones are refused.
         inline_bytes: Longest body that is answered without a thread. Its worst case, a chat of a
@@ -62,6 +66,7 @@ class SidecarConfig(msgspec.Struct, frozen=True):
     socket: Path
     models: Mapping[str, Path]
     socket_mode: int = 0o660
+    max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 256
     max_queued: int = 1024
     inline_bytes: int = 4096
@@ -92,6 +97,7 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         max_in_flight=config.max_in_flight,
         max_queued=config.max_queued,
         inline_bytes=config.inline_bytes,
+        max_ids_bytes=config.max_body_bytes,
     )
     lane = Lane("llmd", config.workers, config.max_queued)
     llmd = LlmdService(models, lane)
@@ -116,10 +122,11 @@ async def _listening(
     config: SidecarConfig, service: Service, llmd: LlmdService
 ) -> AsyncIterator[None]:
     claim(config.socket)
+    largest = config.max_body_bytes + ROOM_BYTES
     server = grpc.aio.server(
         options=[
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", largest),
+            ("grpc.max_send_message_length", largest),
         ]
     )
     # The generated base class is typed for iterators; the coroutine form of a stream, which grpc

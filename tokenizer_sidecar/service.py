@@ -22,6 +22,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     FAILED,
     NOT_READY,
     UNKNOWN_MODEL,
+    UNSUPPORTED,
     ListModelsReply,
     ListModelsRequest,
     Model,
@@ -52,6 +53,7 @@ class Service:
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
         max_queued: Requests of all streams that wait for a thread; further ones are refused.
         inline_bytes: Longest body that is answered on the event loop.
+        max_ids_bytes: Most that the ids of one reply may take.
     """
 
     def __init__(
@@ -63,11 +65,13 @@ class Service:
         max_in_flight: int,
         max_queued: int = 1024,
         inline_bytes: int = 0,
+        max_ids_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self._models = models
         self._stats = stats
         self._max_in_flight = max_in_flight
         self._inline_bytes = inline_bytes
+        self._max_ids_bytes = max_ids_bytes
         self._short = Lane("tokenize-short", workers, max_queued)
         self._long = Lane("tokenize-long", workers, max_queued)
         self._readers: set[asyncio.Task[None]] = set()
@@ -79,14 +83,18 @@ class Service:
         """Read requests and answer each as soon as it is done, until the client ends the stream."""
         slots = asyncio.Semaphore(self._max_in_flight)
         writing = asyncio.Lock()
+        answering: dict[int, asyncio.Task[None]] = {}
 
         async def handle(request: TokenizeRequest, expires_at: float) -> None:
             reply = await self._answer(request, expires_at)
+            # From here on it cannot be withdrawn: a message half written would end the stream.
+            answering.pop(request.id, None)
             async with writing:
                 await context.write(reply)
 
         # A callback, because a task cancelled before its first step runs no `finally` of its own.
-        def done(_: asyncio.Task[None]) -> None:
+        def done(id_: int, _: asyncio.Task[None]) -> None:
+            answering.pop(id_, None)
             self._stats.in_flight -= 1
             slots.release()
 
@@ -94,6 +102,9 @@ class Service:
             # A slot first, then a request: what has been read is never left waiting and forgotten.
             await slots.acquire()
             async for request in requests:
+                if request.cancel:
+                    self._withdraw(answering.get(request.id))
+                    continue
                 if len(request.body) <= self._inline_bytes:
                     reply = self._answer_now(request)
                     async with writing:
@@ -101,7 +112,8 @@ class Service:
                     continue
                 self._stats.in_flight += 1
                 task = group.create_task(handle(request, _expiry(request)))
-                task.add_done_callback(done)
+                task.add_done_callback(partial(done, request.id))
+                answering[request.id] = task
                 await slots.acquire()
 
         async with asyncio.TaskGroup() as group:
@@ -161,6 +173,11 @@ class Service:
         self._count(reply, time.perf_counter() - started)
         return reply
 
+    def _withdraw(self, answering: asyncio.Task[None] | None) -> None:
+        """Give up a request that is not answered yet."""
+        if answering is not None and answering.cancel():
+            self._stats.requests["CANCELLED"] += 1
+
     def _unavailable(self, request: TokenizeRequest) -> TokenizeReply | None:
         entry = self._models.entries.get(request.model)
         if entry is None:
@@ -175,6 +192,10 @@ class Service:
         renderer = self._models.entries[request.model].renderer
         assert renderer is not None, "a model that is ready stays so"
         reply = answer(renderer, request.id, request.kind, request.body)
+        if len(reply.token_ids) > self._max_ids_bytes:
+            # gRPC would end the stream of all others over it.
+            message = f"{len(reply.token_ids) // 4} ids do not fit into a message"
+            reply = refusal(request.id, UNSUPPORTED, message)
         return reply, time.perf_counter() - started
 
     def _worked(self, reply: TokenizeReply, work_s: float) -> TokenizeReply:

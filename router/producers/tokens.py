@@ -30,7 +30,13 @@ class Missing(enum.StrEnum):
     NOT_READY = "not_ready"
     REFUSED = "refused"
     UNSUPPORTED = "unsupported"
+    EXPIRED = "expired"
+    BUSY = "busy"
     FAILED = "failed"
+
+
+_BUDGET_USED_UP = frozenset({Missing.TIMEOUT, Missing.EXPIRED})
+"""What cost a request all of its time: the backend did not answer, or said so at the end of it."""
 
 
 class TokenStats:
@@ -111,6 +117,6 @@ class TokenProducer:
             return Missing.BREAKER_OPEN
         model = self._model_name or self._model_of(request.model)
         tokens = await self._backend.tokenize(model, request)
-        self._breaker.record(failed=tokens is Missing.TIMEOUT)
+        self._breaker.record(failed=tokens in _BUDGET_USED_UP)
         self._backend.stats.hanging = self._breaker.is_open
         return tokens

@@ -160,6 +160,10 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
     yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
+    opened: Values = {(): float(stats.connections)}
+    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
+    hanging: Values = {(): float(stats.hanging)}
+    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}

@@ -98,6 +98,7 @@ class TokenizeRequest(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """chosen by the client, unique among the requests in flight on the stream"""
     model: _builtins.str
@@ -109,6 +110,10 @@ class TokenizeRequest(_message.Message):
     """How long the ids are of use, from when the sidecar has read the request; 0 for no limit. What has
     begun is finished.
     """
+    cancel: _builtins.bool
+    """The request sent before under this id is no longer of use; the other fields are not read. If it
+    has not been begun it never is, and unless its reply is on its way already, it gets none.
+    """
     def __init__(
         self,
         *,
@@ -117,10 +122,11 @@ class TokenizeRequest(_message.Message):
         kind: Global___Kind.ValueType = ...,
         body: _builtins.bytes = ...,
         timeout_ms: _builtins.int = ...,
+        cancel: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "id", b"id", "kind", b"kind", "model", b"model", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "cancel", b"cancel", "id", b"id", "kind", b"kind", "model", b"model", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

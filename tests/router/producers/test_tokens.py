@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from router.producers.breaker import FAILURES
 from router.producers.facts import Facts, Tokens
 from router.producers.tokens import Missing, TokenProducer, TokenStats
@@ -70,8 +72,9 @@ async def test_a_prompt_that_cannot_be_read_asks_nobody() -> None:
     assert fixture.backend.models == []
 
 
-async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
-    fixture = Fixture(Missing.TIMEOUT)
+@pytest.mark.parametrize("answer", [Missing.TIMEOUT, Missing.EXPIRED])
+async def test_a_backend_that_hangs_is_left_alone_and_tried_again(answer: Missing) -> None:
+    fixture = Fixture(answer)
     for _ in range(20):
         await fixture.tokens()
     assert len(fixture.backend.models) == FAILURES
@@ -83,8 +86,9 @@ async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
     assert not fixture.backend.stats.hanging
 
 
-async def test_what_costs_no_time_opens_no_breaker() -> None:
-    fixture = Fixture(Missing.UNAVAILABLE)
+@pytest.mark.parametrize("answer", [Missing.UNAVAILABLE, Missing.BUSY])
+async def test_what_costs_no_time_opens_no_breaker(answer: Missing) -> None:
+    fixture = Fixture(answer)
     for _ in range(20):
         await fixture.tokens()
     assert len(fixture.backend.models) == 20
