@@ -7,7 +7,7 @@ them; a media item's hash says which blocks it lies on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,8 @@ import msgspec
 import structlog
 
 from indexer.hashing import pack
-from router.producers.facts import MediaItem, Tokens
+from router.producers import media
+from router.producers.facts import Tokens
 from router.producers.tokens import Missing, TokenStats
 from router.request.types import Kind, Request
 
@@ -134,15 +135,6 @@ def _tokens(rendered: _Rendered) -> Tokens | Missing:
         ids = pack(rendered.token_ids)
     except OverflowError:
         return Missing.FAILED
-    return Tokens(ids, _media(rendered.features))
-
-
-def _media(features: _Features | None) -> Sequence[MediaItem]:
-    if features is None:
-        return ()
-    items = [
-        MediaItem(name, place.offset, place.length)
-        for kind, names in features.mm_hashes.items()
-        for name, place in zip(names, features.mm_placeholders.get(kind, ()), strict=False)
-    ]
-    return sorted(items, key=lambda item: item.offset)
+    if rendered.features is None:
+        return Tokens(ids)
+    return Tokens(ids, media.items(rendered.features.mm_hashes, rendered.features.mm_placeholders))

@@ -117,6 +117,6 @@ class TokenProducer:
             return Missing.BREAKER_OPEN
         model = self._model_name or self._model_of(request.model)
         tokens = await self._backend.tokenize(model, request)
-        self._breaker.record(failed=tokens in _BUDGET_USED_UP)
+        self._breaker.record(failed=isinstance(tokens, Missing) and tokens in _BUDGET_USED_UP)
         self._backend.stats.hanging = self._breaker.is_open
         return tokens

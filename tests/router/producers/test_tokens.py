@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.producers.breaker import FAILURES
-from router.producers.facts import Facts, Tokens
+from router.producers.facts import Facts, MediaItem, Tokens
 from router.producers.tokens import Missing, TokenProducer, TokenStats
 from router.request.types import Request
 from tests.support import make
@@ -52,6 +52,11 @@ async def test_the_base_models_tokenizer_is_asked_unless_one_is_named() -> None:
     assert by_model.backend.models == ["base-of-sql"]
     assert named.backend.models == ["always-this"]
     assert by_model.backend.stats.tokenized == 1
+
+
+async def test_media_come_with_the_ids() -> None:
+    with_media = Tokens(b"\7\0\0\0", [MediaItem("a", 0, 1)])
+    assert await Fixture(with_media).tokens() == with_media
 
 
 async def test_ids_that_the_client_sent_are_used_as_they_are() -> None:
