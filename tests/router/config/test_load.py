@@ -312,7 +312,7 @@ def test_ids_that_no_engine_computes_can_never_match() -> None:
 
 
 def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> None:
-    for parameters, said in (
+    mistakes: list[tuple[dict[str, Any], str]] = [
         (
             {"estimate": {"image": {"mode": "x"}}},
             "at `$.plugins[0].parameters.estimate.image.mode`",
@@ -322,7 +322,8 @@ def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> Non
             {"modelName": "m", "udsTokenizerConfig": {"useTCP": True}},
             "at `$.plugins[0].parameters.udsTokenizerConfig`",
         ),
-    ):
+    ]
+    for parameters, said in mistakes:
         tokens = {"type": "token-producer", "parameters": parameters}
         with pytest.raises(ConfigError, match=re.escape(said)):
             config(plugins=[tokens])
