@@ -57,8 +57,8 @@ class SidecarConfig(msgspec.Struct, frozen=True):
             hundred empty messages, holds up all others for about 2 ms.
         cache_bytes: Most memory per model for the ids of texts seen before.
         workers: Threads for short bodies, and as many for long ones.
-        metrics_port: Port of /metrics; None for no HTTP at all.
-        metrics_host: Address /metrics listens on.
+        metrics_port: Port of /metrics, /healthz and /readyz; None for no HTTP at all.
+        metrics_host: Address of that port.
         backoff: Waits between attempts to load a model.
         drain_s: How long requests in flight may take to finish at the end.
     """
@@ -100,12 +100,14 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         max_ids_bytes=config.max_body_bytes,
     )
     lane = Lane("llmd", config.workers, config.max_queued)
-    llmd = LlmdService(models, lane)
+    llmd = LlmdService(models, lane, stats)
     async with AsyncExitStack() as stack:
         stack.callback(service.close)
         stack.callback(lane.close)
         if config.metrics_port is not None:
-            sources = Sources(stats, lambda: service.queued + lane.waiting, models.cache_stats)
+            sources = Sources(
+                stats, lambda: service.queued + lane.waiting, models.cache_stats, models.missing
+            )
             await stack.enter_async_context(
                 serving_metrics(sources, config.metrics_host, config.metrics_port)
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left
 from collections.abc import AsyncIterator
 from functools import partial
 from math import inf
@@ -30,7 +29,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     TokenizeReply,
     TokenizeRequest,
 )
-from tokenizer_sidecar.stats import ENCODE_BUCKETS_S, Stats
+from tokenizer_sidecar.stats import Stats
 
 log = structlog.get_logger(__name__)
 
@@ -206,11 +205,7 @@ class Service:
         return self._long if len(request.body) >= _LONG_BODY_BYTES else self._short
 
     def _count(self, reply: TokenizeReply, took_s: float) -> None:
-        stats = self._stats
-        stats.requests[_OUTCOMES[reply.outcome]] += 1
-        stats.tokens += len(reply.token_ids) // 4
-        stats.encode_s += took_s
-        stats.encode_buckets[bisect_left(ENCODE_BUCKETS_S, took_s)] += 1
+        self._stats.answered(_OUTCOMES[reply.outcome], len(reply.token_ids) // 4, took_s)
 
 
 def _expiry(request: TokenizeRequest) -> float:
@@ -221,8 +216,13 @@ def _expiry(request: TokenizeRequest) -> float:
 
 
 def _failed(request: TokenizeRequest, error: Exception) -> TokenizeReply:
+    return refusal(request.id, FAILED, fault(error, request.model))
+
+
+def fault(error: Exception, model: str) -> str:
+    """Log a fault of the sidecar; what the client is told of it."""
     # The message could quote a prompt; where it happened cannot.
     at = extract_tb(error.__traceback__)[-1]
     where = f"{at.filename}:{at.lineno}"
-    log.error("tokenize.failed", error=type(error).__name__, at=where, model=request.model)
-    return refusal(request.id, FAILED, f"{type(error).__name__} in the sidecar")
+    log.error("tokenize.failed", error=type(error).__name__, at=where, model=model)
+    return f"{type(error).__name__} in the sidecar"

@@ -34,6 +34,7 @@ def test_switches_are_written_as_go_programs_take_them(argv: list[str], value: b
         (flags.port, "8080", 8080),
         (flags.count, "0", 0),
         (flags.octal, "660", 0o660),
+        (flags.at_least_1, "1", 1),
         (flags.model, "a=b=c", ("a", Path("b=c"))),
     ],
 )
@@ -53,6 +54,10 @@ def test_values_are_read(read: Callable[[str], object], text: str, value: object
         (flags.body_bytes, "0"),
         (flags.body_bytes, "2147483647"),
         (flags.octal, "9"),
+        (flags.octal, "-7"),
+        (flags.octal, "1000"),
+        (flags.at_least_1, "0"),
+        (flags.at_least_1, "x"),
         (flags.model, "a"),
         (flags.model, "=b"),
         (flags.model, "a="),
