@@ -50,6 +50,7 @@ class SidecarConfig(msgspec.Struct, frozen=True):
         socket: Path of the Unix socket.
         models: Base model name to model directory.
         socket_mode: Permissions of the socket.
+        trust_request_template: A chat template in a request is used, as by engines told to.
         max_body_bytes: Largest body; that of the router.
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
         max_queued: Requests of all streams that wait for a thread; further ones are refused.
@@ -66,6 +67,7 @@ class SidecarConfig(msgspec.Struct, frozen=True):
     socket: Path
     models: Mapping[str, Path]
     socket_mode: int = 0o660
+    trust_request_template: bool = False
     max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 256
     max_queued: int = 1024
@@ -88,7 +90,11 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
     stats = Stats()
-    load = partial(renderers.load, cache_bytes=config.cache_bytes)
+    load = partial(
+        renderers.load,
+        cache_bytes=config.cache_bytes,
+        trust_request_template=config.trust_request_template,
+    )
     models = Models(config.models, stats, config.backoff, load)
     service = Service(
         models,

@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=10.0,
         help="requests may take so long to end",
     )
+    flags.add_switch(
+        parser,
+        "--trust-request-chat-template",
+        default=False,
+        text="use a chat template that comes in a request, as engines with this flag do",
+    )
     add("--log-format", choices=("text", "json"), default="text")
     _add_bounds(parser.add_argument_group("bounds"))
 
@@ -101,6 +107,7 @@ def config(arguments: argparse.Namespace) -> SidecarConfig:
         socket=arguments.socket,
         models=models(arguments.model),
         socket_mode=arguments.socket_mode,
+        trust_request_template=arguments.trust_request_chat_template,
         metrics_port=arguments.metrics_port,
         metrics_host=arguments.metrics_host,
         max_body_bytes=arguments.max_body_bytes,

@@ -59,7 +59,7 @@ class SidecarClient:
         except ConnectionError:
             return Missing.UNAVAILABLE
         if answer.outcome == pb.OK:
-            return Tokens(answer.token_ids)
+            return Tokens(answer.token_ids, partial=answer.partial)
         return _OUTCOMES.get(answer.outcome, Missing.FAILED)
 
     async def run(self) -> None:

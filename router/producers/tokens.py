@@ -44,6 +44,7 @@ class TokenStats:
 
     Attributes:
         tokenized: Requests that got their ids.
+        partial: Those among them of whose prompt only the beginning is known.
         missing: Reason -> requests that did not.
         connected: The backend is reached.
         connections: Connections opened since the start.
@@ -53,6 +54,7 @@ class TokenStats:
 
     def __init__(self) -> None:
         self.tokenized = 0
+        self.partial = 0
         self.missing: Counter[Missing] = Counter()
         self.connected = False
         self.connections = 0
@@ -107,6 +109,7 @@ class TokenProducer:
             stats.missing[tokens] += 1
             return
         stats.tokenized += 1
+        stats.partial += tokens.partial
         facts.put(tokens, self._name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:

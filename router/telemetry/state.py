@@ -166,6 +166,8 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    partial: Values = {(): float(stats.partial)}
+    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
     yield Sample(
         "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True

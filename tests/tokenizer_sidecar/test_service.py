@@ -124,7 +124,7 @@ async def test_each_kind_of_failure_has_its_outcome_and_hurts_no_other(tmp_path:
                 request(2, model="nobody"),
                 request(3, model="late"),
                 request(4, raw=b'{"prompt": "\\ud800"}'),
-                request(5, chat(media)),
+                request(5, chat(media, truncate_prompt_tokens=5)),
                 request(6, {"prompt": "boom"}),
                 request(7, {"prompt": "Hello there"}),
             ],
@@ -282,7 +282,7 @@ async def test_short_bodies_are_answered_without_a_thread(tmp_path: Path) -> Non
         asked = [
             request(2, chat("short")),
             request(3, model="nobody"),
-            request(4, chat(media)),
+            request(4, chat(media, truncate_prompt_tokens=5)),
             request(5, {"prompt": "boom"}),
         ]
         outcomes = {i: each.outcome for i, each in (await ask(stream, asked)).items()}

@@ -61,7 +61,7 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     REFUSED: _Outcome.ValueType  # 4
     """the body cannot be rendered: the engine would refuse it too"""
     UNSUPPORTED: _Outcome.ValueType  # 5
-    """legal, but its ids cannot be known here (media content)"""
+    """legal, but its ids cannot be known here"""
     FAILED: _Outcome.ValueType  # 6
     """a fault of the sidecar"""
     EXPIRED: _Outcome.ValueType  # 7
@@ -80,7 +80,7 @@ NOT_READY: Outcome.ValueType  # 3
 REFUSED: Outcome.ValueType  # 4
 """the body cannot be rendered: the engine would refuse it too"""
 UNSUPPORTED: Outcome.ValueType  # 5
-"""legal, but its ids cannot be known here (media content)"""
+"""legal, but its ids cannot be known here"""
 FAILED: Outcome.ValueType  # 6
 """a fault of the sidecar"""
 EXPIRED: Outcome.ValueType  # 7
@@ -140,12 +140,15 @@ class TokenizeReply(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     outcome: Global___Outcome.ValueType
     token_ids: _builtins.bytes
     """first prompt of the body, little-endian unsigned 32-bit each"""
     message: _builtins.str
     """for people, when outcome is not OK"""
+    partial: _builtins.bool
+    """The ids are only the prompt's beginning: all that comes before the first message with media."""
     def __init__(
         self,
         *,
@@ -153,10 +156,11 @@ class TokenizeReply(_message.Message):
         outcome: Global___Outcome.ValueType = ...,
         token_ids: _builtins.bytes = ...,
         message: _builtins.str = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "message", b"message", "outcome", b"outcome", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "message", b"message", "outcome", b"outcome", "partial", b"partial", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,6 +15,7 @@ import pytest
 from router.producers.facts import Tokens
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Missing
+from router.request.types import Kind
 from simulator.config import BUNDLED_MODEL_DIR
 from tests.support import make
 from tests.support.processes import until
@@ -65,6 +66,18 @@ async def test_ids_come_back_packed(tmp_path: Path) -> None:
         ids = await until(lambda: _ids(made))
         expected = Renderer.load(BUNDLED_MODEL_DIR).completion(msgspec.json.decode(BODY))[0]
         assert array("I", ids.ids).tolist() == expected
+
+
+async def test_a_chat_with_media_is_known_up_to_them(tmp_path: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": [image]}]
+    body = msgspec.json.encode({"messages": messages})
+    async with sidecar(tmp_path / "s"), client(tmp_path / "s") as made:
+        await until(lambda: _ids(made))
+        told = await made.tokenize("tiny", make.request(kind=Kind.CHAT, body=body))
+    assert isinstance(told, Tokens)
+    assert told.partial
+    assert told.count > 3
 
 
 async def _ids(made: SidecarClient) -> Tokens | None:

@@ -59,6 +59,14 @@ async def test_media_come_with_the_ids() -> None:
     assert await Fixture(with_media).tokens() == with_media
 
 
+async def test_prompts_known_in_part_are_counted() -> None:
+    fixture = Fixture(Tokens(b"\7\0\0\0", partial=True))
+    assert await fixture.tokens() is not None
+    fixture.backend.answer = SEVEN
+    await fixture.tokens()
+    assert (fixture.backend.stats.tokenized, fixture.backend.stats.partial) == (2, 1)
+
+
 async def test_ids_that_the_client_sent_are_used_as_they_are() -> None:
     fixture = Fixture(Missing.FAILED)
     assert await fixture.tokens(token_ids=b"\7\0\0\0") == SEVEN
