@@ -19,6 +19,7 @@ from router.request.types import Kind
 from simulator.config import BUNDLED_MODEL_DIR
 from tests.support import make
 from tests.support.processes import until
+from tests.tokenizer_sidecar.disk import write_model
 from tokenizer_sidecar.pb import tokenizer_pb2 as pb
 from tokenizer_sidecar.pb.tokenizer_pb2_grpc import add_TokenizerServicer_to_server
 from tokenizer_sidecar.render import Renderer
@@ -30,9 +31,9 @@ BODY = msgspec.json.encode({"model": "tiny", "prompt": "Hello there, how are you
 
 
 @asynccontextmanager
-async def sidecar(socket: Path) -> AsyncIterator[None]:
+async def sidecar(socket: Path, model: Path = BUNDLED_MODEL_DIR) -> AsyncIterator[None]:
     ready, stop = asyncio.Event(), asyncio.Event()
-    config = SidecarConfig(socket=socket, models={"tiny": BUNDLED_MODEL_DIR})
+    config = SidecarConfig(socket=socket, models={"tiny": model})
     async with asyncio.TaskGroup() as group:
         group.create_task(serve(config, ready.set, stop))
         await ready.wait()
@@ -78,6 +79,16 @@ async def test_a_chat_with_media_is_known_up_to_them(tmp_path: Path) -> None:
     assert isinstance(told, Tokens)
     assert told.partial
     assert told.count > 3
+
+
+async def test_without_a_chat_template_only_completions_have_ids(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", template=None)
+    chat = b'{"messages": [{"role": "user", "content": "a"}]}'
+    async with sidecar(tmp_path / "s", model), client(tmp_path / "s") as made:
+        ids = await until(lambda: _ids(made))
+        assert ids.count > len("Hello there")
+        asked = make.request(kind=Kind.CHAT, body=chat)
+        assert await made.tokenize("tiny", asked) is Missing.UNSUPPORTED
 
 
 async def _ids(made: SidecarClient) -> Tokens | None:
