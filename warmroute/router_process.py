@@ -18,6 +18,7 @@ from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
+from router.pool.pool_log import PoolLog
 from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
@@ -49,6 +50,7 @@ class EventFollower:
         self.polls = Polls(prefix.index)
         self._prefix = prefix
         self._pool = pool
+        prefix.unusable = lambda: self.subscriptions.unusable
         prefix.central = prefix.open_central(pool.snapshot)
         if prefix.central is not None:
             self._bind(prefix.central)
@@ -66,6 +68,12 @@ class EventFollower:
     def restarted(self, endpoint: Endpoint) -> None:
         started = endpoint.metrics.process_start if endpoint.metrics else None
         self._prefix.index.restarted(endpoint.address, started)
+
+    def died(self, endpoint: Endpoint) -> None:
+        """Its events are read all the same."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """Its events were read all the time."""
 
     def close(self) -> None:
         self.polls.close()
@@ -98,6 +106,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     followers: list[EventFollower] = []
     try:
+        parts.pool.listen(PoolLog())
         await parts.discovery.load()
         followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
@@ -165,7 +174,9 @@ async def _serve_ports(
     grpc_server = _ext_proc_server(parts)
     add_HealthServicer_to_server(Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
-    match = Matcher(parts.producers, parts.prefixes[0]).answer if parts.prefixes else None
+    match = None
+    if parts.prefixes:
+        match = Matcher(parts.producers, parts.prefixes[0], parts.pool.snapshot).answer
     pages = Pages(
         metrics=parts.metrics,
         decisions=parts.decisions,

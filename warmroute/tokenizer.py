@@ -80,7 +80,7 @@ def _add_bounds(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--cache-bytes",
-        type=flags.count,
+        type=flags.size,
         default=_DEFAULTS.cache_bytes,
         help="most memory per model for the ids of texts seen before",
     )

@@ -6,13 +6,14 @@ something changes. Listeners are called synchronously, after the change can be s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.models import ModelNames, ModelTable
+from router.pool.serving import Serving
 
 DEAD_AFTER = 3
 """Failed scrapes in a row after which an endpoint that was scraped before is no candidate."""
@@ -37,6 +38,12 @@ class Listener(Protocol):
     def restarted(self, endpoint: Endpoint) -> None:
         """The engine's process is a new one: its cache is empty."""
 
+    def died(self, endpoint: Endpoint) -> None:
+        """Its scrapes fail: it is no candidate any more."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """It answers again."""
+
 
 class _Member:
     """An endpoint and what must be remembered between its scrapes."""
@@ -59,6 +66,7 @@ class Pool:
         self._snapshot: tuple[Endpoint, ...] | None = None
         self._candidates: tuple[Endpoint, ...] | None = None
         self._models: ModelTable | None = None
+        self._serving: Serving | None = None
         self.replace(endpoints)
 
     def snapshot(self) -> tuple[Endpoint, ...]:
@@ -72,6 +80,12 @@ class Pool:
         if self._candidates is None:
             self._candidates = tuple(e for e in self.snapshot() if e.alive)
         return self._candidates
+
+    def serving(self, model: str) -> Sequence[Endpoint]:
+        """The candidates that may be asked for a model; all of them where nobody lists it."""
+        if self._serving is None:
+            self._serving = Serving(self.snapshot())
+        return self._serving.narrow(self.candidates(), model)
 
     def get(self, address: str) -> Endpoint | None:
         """The endpoint at an address, if there is one."""
@@ -132,7 +146,10 @@ class Pool:
         before, start = member.process_start, metrics.process_start
         if start is not None:
             member.process_start = start
+        was_alive = member.endpoint.alive
         self._update(member, metrics=metrics, alive=True)
+        if not was_alive:
+            self._tell(lambda listener, endpoint: listener.revived(endpoint), [member])
         if None not in (before, start) and before != start:
             self._tell(lambda listener, endpoint: listener.restarted(endpoint), [member])
 
@@ -145,13 +162,14 @@ class Pool:
         scraped_before = member.endpoint.metrics is not None
         if scraped_before and member.failures >= DEAD_AFTER and member.endpoint.alive:
             self._update(member, alive=False)
+            self._tell(lambda listener, endpoint: listener.died(endpoint), [member])
 
     def served(self, address: str, models: ServedModels) -> None:
         """An engine said what it serves."""
         member = self._members.get(address)
         if member is not None and member.endpoint.models != models:
             self._update(member, models=models)
-            self._models = None
+            self._models = self._serving = None
 
     def _update(self, member: _Member, **fields: object) -> None:
         member.endpoint = msgspec.structs.replace(member.endpoint, **fields)
@@ -161,7 +179,7 @@ class Pool:
         self._snapshot = None
         self._candidates = None
         if models:
-            self._models = None
+            self._models = self._serving = None
 
     def _tell(self, call: Callable[[Listener, Endpoint], None], members: Iterable[_Member]) -> None:
         for member in members:

@@ -87,14 +87,14 @@ def test_a_gap_since_then_leaves_what_was_kept_partial() -> None:
 def test_what_is_replayed_proves_the_process_and_fills_in_the_rest() -> None:
     index, feed = restored(kept(warm()), replay="tcp://r")
     feed.connected()
-    assert feed.ask() == 0
-    feed.replay_begins(0)
+    assert feed.catch_up.ask() == 0
+    feed.catch_up.begins(0)
     for seq, event in enumerate((make.stored(), make.removed(NAMES[3:]), make.removed(NAMES[2:3]))):
         parts = make.frames(seq, event, ts=seq + 1.0)
         message = frames.answer([b"", *parts])
         assert isinstance(message, Message)
-        feed.replayed(message)
-    feed.replay_ended(done=True)
+        feed.catch_up.replayed(message)
+    feed.catch_up.ended(done=True)
     while feed.hear_waiting():
         pass
     assert (score(index), feed.trust, feed.stats.replayed) == (2, Trust.EXACT, 1)
@@ -108,6 +108,32 @@ def test_a_removal_that_names_its_group_finds_what_was_kept() -> None:
     feed.proven()
     feed.receive(make.frames(1, make.removed(NAMES[2:], group_idx=0)), 1.0)
     assert score(again) == 2
+
+
+def test_a_hybrid_engine_is_credited_what_all_its_groups_have() -> None:
+    full: dict[str, Any] = {"group_idx": 0, "kv_cache_spec_kind": "full_attention"}
+    window: dict[str, Any] = {"group_idx": 1, "kv_cache_spec_kind": "sliding_window"}
+    window["kv_cache_spec_sliding_window"] = 32
+    index = PrefixIndex(16)
+    opened(index).receive(
+        make.frames(0, make.stored(**full), make.stored(NAMES[:2], make.prompt(2), **window)), 1.0
+    )
+    again, feed = restored(kept(index))
+    feed.proven()
+    assert score(again) == score(index) == 2
+    for each, stream in ((again, feed), (index, index.feeds()[0])):
+        stream.receive(make.frames(1, make.removed(NAMES[1:2], group_idx=1)), 1.0)
+        assert score(each) == 1
+
+
+def test_the_size_of_the_engines_blocks_comes_along() -> None:
+    index = PrefixIndex(16)
+    opened(index).receive(make.frames(0, make.stored([1, 2], make.prompt(4), block_size=32)), 1.0)
+    again, feed = restored(kept(index))
+    feed.proven()
+    assert again.state(E1).block_size == 32
+    assert score(again) == 4
+    assert again.match([BASE], pack(make.prompt(4)[:48]), 0.0).matches[E1].blocks == 2
 
 
 def test_what_was_incomplete_stays_so() -> None:

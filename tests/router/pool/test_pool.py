@@ -36,6 +36,14 @@ class Recorder:
         assert endpoint.address in self.endpoints
         self.told.append(("restarted", endpoint.name))
 
+    def died(self, endpoint: Endpoint) -> None:
+        assert not endpoint.alive
+        self.told.append(("died", endpoint.name))
+
+    def revived(self, endpoint: Endpoint) -> None:
+        assert endpoint.alive
+        self.told.append(("revived", endpoint.name))
+
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
@@ -177,7 +185,7 @@ def test_a_restart_is_seen_across_failures_and_pages_without_a_start() -> None:
     for _ in range(DEAD_AFTER):
         pool.scrape_failed(A)
     pool.scraped(A, metrics(start=2.0))
-    assert recorder.told == [("restarted", "a")]
+    assert recorder.told == [("died", "a"), ("revived", "a"), ("restarted", "a")]
 
 
 def test_three_failures_in_a_row_end_a_candidacy_and_one_success_restores_it() -> None:
@@ -227,6 +235,22 @@ def test_model_names_follow_what_the_engines_serve() -> None:
     assert pool.resolve_model("sql").adapter == "sql"
     pool.replace([endpoint("b", B)])
     assert pool.resolve_model("alias").names == ("alias",)
+
+
+def test_an_adapter_is_served_where_it_is_listed_as_lists_change() -> None:
+    pool = Pool([endpoint(), endpoint("b", B)])
+    assert pool.serving("sql") == pool.candidates()
+    for address in (A, B):
+        pool.served(address, ServedModels(names=("tiny",)))
+    pool.served(B, ServedModels(names=("tiny",), adapters={"sql": "tiny"}))
+    assert [e.name for e in pool.serving("sql")] == ["b"]
+    assert pool.serving("tiny") == pool.candidates()
+    pool.scraped(B, metrics())
+    for _ in range(DEAD_AFTER):
+        pool.scrape_failed(B)
+    assert pool.serving("sql") == ()
+    pool.replace([endpoint()])
+    assert pool.serving("sql") == pool.candidates()
 
 
 def test_model_names_are_worked_out_once_until_the_models_change() -> None:
