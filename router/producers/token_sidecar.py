@@ -11,7 +11,7 @@ import structlog
 
 from router.producers.facts import Tokens
 from router.producers.token_calls import Calls
-from router.producers.token_dial import SocketReplaced, channel, identity, is_replaced
+from router.producers.token_dial import Pauses, SocketReplaced, channel, identity, is_replaced
 from router.producers.tokens import Missing, TokenStats
 from router.request.types import Request
 from tokenizer_sidecar.pb import tokenizer_pb2 as pb
@@ -22,8 +22,8 @@ log = structlog.get_logger()
 WATCH_S = 1.0
 """Between two looks at which models are served, and at the socket, once all models are ready."""
 
-RECONNECT_S = 0.25
-"""Pause before a lost sidecar is dialled again."""
+LOADING_S = 0.25
+"""The same while a model is not ready."""
 
 LIST_S = 5.0
 """How long the sidecar may take to list its models."""
@@ -64,11 +64,13 @@ class SidecarClient:
 
     async def run(self) -> None:
         """Keep a stream open until cancelled."""
+        pauses, loop = Pauses(), asyncio.get_running_loop()
         while True:
             async with channel(f"unix:{self._socket}", self._max_message_bytes) as opened:
                 await opened.channel_ready()
+                began = loop.time()
                 await self._stream(opened)
-            await asyncio.sleep(RECONNECT_S)
+            await asyncio.sleep(pauses.after(loop.time() - began))
 
     async def _stream(self, opened: grpc.aio.Channel) -> None:
         calls = self._calls = Calls()
@@ -102,7 +104,7 @@ class SidecarClient:
         can_list = True
         while True:
             can_list = can_list and await self._list_models(opened)
-            await asyncio.sleep(RECONNECT_S if self.stats.not_ready else WATCH_S)
+            await asyncio.sleep(LOADING_S if self.stats.not_ready else WATCH_S)
             if is_replaced(self._socket, dialled):
                 raise SocketReplaced
 

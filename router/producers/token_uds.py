@@ -13,7 +13,7 @@ import structlog
 from indexer.hashing import pack
 from router.producers import media
 from router.producers.facts import Tokens
-from router.producers.token_dial import SocketReplaced, channel, identity, is_replaced
+from router.producers.token_dial import Pauses, SocketReplaced, channel, identity, is_replaced
 from router.producers.tokens import Missing, TokenStats
 from router.producers.uds_requests import UdsRequest, Unspeakable, has_parts, uds_request
 from router.request.types import Request
@@ -35,7 +35,7 @@ RETRY_S = 1.0
 """Pause between two such questions."""
 
 LOOK_S = 0.25
-"""Between two looks at the connection, and before a lost service is dialled again."""
+"""Between two looks at the connection."""
 
 _CODES: Mapping[grpc.StatusCode, Missing] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: Missing.TIMEOUT,
@@ -96,11 +96,13 @@ class UdsClient:
 
     async def run(self) -> None:
         """Keep a connection open until cancelled."""
+        pauses, loop = Pauses(), asyncio.get_running_loop()
         while True:
             async with channel(self._target, self._max_message_bytes) as opened:
                 await opened.channel_ready()
+                began = loop.time()
                 await self._serve(opened)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(pauses.after(loop.time() - began))
 
     async def _ask(self, opened: grpc.aio.Channel, asked: UdsRequest) -> Tokens | Missing:
         stub = TokenizationServiceStub(opened)

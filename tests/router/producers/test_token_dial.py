@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from router.producers.token_dial import channel, identity, is_replaced
+from router.producers.token_dial import (
+    FIRST_PAUSE_S,
+    LIVED_S,
+    LONGEST_PAUSE_S,
+    Pauses,
+    channel,
+    identity,
+    is_replaced,
+)
 
 
 def test_a_socket_is_replaced_once_another_lies_at_its_path(tmp_path: Path) -> None:
@@ -31,3 +39,12 @@ def test_a_socket_that_is_gone_has_not_been_replaced(tmp_path: Path) -> None:
 async def test_a_channel_is_made_before_anybody_listens(tmp_path: Path) -> None:
     async with channel(f"unix:{tmp_path / 's'}", 1000) as opened:
         opened.get_state()
+
+
+def test_pauses_grow_while_connections_do_no_good() -> None:
+    pauses = Pauses()
+    lost = [pauses.after(0.0) for _ in range(8)]
+    assert lost[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert lost[-1] == LONGEST_PAUSE_S
+    assert pauses.after(LIVED_S) == FIRST_PAUSE_S
+    assert pauses.after(0.0) == 2 * FIRST_PAUSE_S

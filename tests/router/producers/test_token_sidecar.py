@@ -205,6 +205,27 @@ async def test_every_outcome_has_a_reason_of_its_own(
         await server.stop(None)
 
 
+class Older(Silent):
+    """A service of that name that does not have the stream yet."""
+
+    async def Tokenize(  # noqa: N802
+        self, requests: AsyncIterator[pb.TokenizeRequest], context: Context
+    ) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+
+
+async def test_a_sidecar_without_the_stream_is_not_asked_all_the_time(tmp_path: Path) -> None:
+    server = await listening(tmp_path / "s", Older())
+    try:
+        async with client(tmp_path / "s") as made:
+            await until(lambda: made.stats.connections == 3)
+            assert await tokenized(made) is Missing.UNAVAILABLE
+            await asyncio.sleep(0.5)
+            assert made.stats.connections == 3
+    finally:
+        await server.stop(None)
+
+
 async def test_a_socket_put_in_the_place_of_another_is_dialled(tmp_path: Path) -> None:
     path, later = tmp_path / "t.sock", tmp_path / "later.sock"
     # The first one goes on living, and says nothing.
