@@ -19,12 +19,18 @@ class Place(Protocol):
 
 
 def items(
-    hashes: Mapping[str, Sequence[str]], places: Mapping[str, Sequence[Place]]
+    hashes: Mapping[str, Sequence[str]], places: Mapping[str, Sequence[Place]], count: int
 ) -> Sequence[MediaItem]:
-    """By offset. An item without a place, or a place without an item, is left out."""
+    """By offset. Raises ValueError where they cannot be those of a prompt of `count` tokens.
+
+    To leave one out would be to take blocks with different media for the same.
+    """
     found = [
         MediaItem(name, place.offset, place.length)
-        for kind, names in hashes.items()
-        for name, place in zip(names, places.get(kind, ()), strict=False)
+        for kind in hashes.keys() | places.keys()
+        for name, place in zip(hashes.get(kind, ()), places.get(kind, ()), strict=True)
     ]
+    for item in found:
+        if item.offset < 0 or item.length < 0 or item.offset + item.length > count:
+            raise ValueError(f"no place for an item of {item.length} tokens at {item.offset}")
     return sorted(found, key=lambda item: item.offset)

@@ -37,8 +37,8 @@ class _Place(msgspec.Struct):
 
 
 class _Features(msgspec.Struct):
-    mm_hashes: dict[str, list[str]] = {}
-    mm_placeholders: dict[str, list[_Place]] = {}
+    mm_hashes: dict[str, list[str]] | None = None
+    mm_placeholders: dict[str, list[_Place]] | None = None
 
 
 class _Rendered(msgspec.Struct):
@@ -98,6 +98,8 @@ class RenderClient:
                 return Missing.REFUSED
             if response.status == 404:
                 return Missing.UNKNOWN_MODEL
+            if response.status in (429, 503):
+                return Missing.BUSY
             if response.status != 200:
                 return Missing.FAILED
         if kind is Kind.CHAT:
@@ -131,10 +133,12 @@ def _with_model(body: bytes, model: str) -> tuple[bytes, bool]:
 
 
 def _tokens(rendered: _Rendered) -> Tokens | Missing:
+    features = rendered.features or _Features()
     try:
         ids = pack(rendered.token_ids)
-    except OverflowError:
+        found = media.items(
+            features.mm_hashes or {}, features.mm_placeholders or {}, len(rendered.token_ids)
+        )
+    except (OverflowError, ValueError):
         return Missing.FAILED
-    if rendered.features is None:
-        return Tokens(ids)
-    return Tokens(ids, media.items(rendered.features.mm_hashes, rendered.features.mm_placeholders))
+    return Tokens(ids, found)

@@ -110,12 +110,7 @@ class UdsClient:
         match asked:
             case pb.RenderChatCompletionRequest():
                 chat = await stub.RenderChatCompletion(asked, timeout=timeout_s)
-                hashes = {kind: list(told.values) for kind, told in chat.features.mm_hashes.items()}
-                places = {
-                    kind: list(told.ranges) for kind, told in chat.features.mm_placeholders.items()
-                }
-                tokens = Tokens(pack(chat.token_ids), media.items(hashes, places))
-                return tokens if chat.success else Missing.REFUSED
+                return _chat_tokens(chat) if chat.success else Missing.REFUSED
             case pb.RenderCompletionRequest():
                 text = await stub.RenderCompletion(asked, timeout=timeout_s)
                 return Tokens(pack(text.token_ids)) if text.success else Missing.REFUSED
@@ -165,3 +160,14 @@ class UdsClient:
             await asyncio.sleep(LOOK_S)
             if self._path and is_replaced(self._path, dialled):
                 raise SocketReplaced
+
+
+def _chat_tokens(chat: pb.RenderChatCompletionResponse) -> Tokens | Missing:
+    features = chat.features
+    hashes = {kind: list(told.values) for kind, told in features.mm_hashes.items()}
+    places = {kind: list(told.ranges) for kind, told in features.mm_placeholders.items()}
+    try:
+        found = media.items(hashes, places, len(chat.token_ids))
+    except ValueError:
+        return Missing.FAILED
+    return Tokens(pack(chat.token_ids), found)

@@ -172,11 +172,16 @@ async def test_media_are_told_where_they_lie(tmp_path: Path) -> None:
             },
         )
         service.chat = lambda: pb.RenderChatCompletionResponse(
-            token_ids=[7, 8], features=features, success=True
+            token_ids=[7, 8] * 6, features=features, success=True
         )
         await until(lambda: ready(made))
         told = await ask(made, chat("a"))
-        assert told == Tokens(b"\7\0\0\0\10\0\0\0", [MediaItem("a", 1, 3), MediaItem("b", 9, 2)])
+        expected = [MediaItem("a", 1, 3), MediaItem("b", 9, 2)]
+        assert told == Tokens(b"\7\0\0\0\10\0\0\0" * 6, expected)
+        service.chat = lambda: pb.RenderChatCompletionResponse(
+            token_ids=[7, 8], features=features, success=True
+        )
+        assert await ask(made, chat("a")) is Missing.FAILED
 
 
 @pytest.mark.parametrize(
