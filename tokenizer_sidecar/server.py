@@ -90,21 +90,8 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
     stats = Stats()
-    load = partial(
-        renderers.load,
-        cache_bytes=config.cache_bytes,
-        trust_request_template=config.trust_request_template,
-    )
-    models = Models(config.models, stats, config.backoff, load)
-    service = Service(
-        models,
-        stats,
-        workers=config.workers,
-        max_in_flight=config.max_in_flight,
-        max_queued=config.max_queued,
-        inline_bytes=config.inline_bytes,
-        max_ids_bytes=config.max_body_bytes,
-    )
+    models = _models(config, stats)
+    service = _service(config, models, stats)
     lane = Lane("llmd", config.workers, config.max_queued)
     llmd = LlmdService(models, lane, stats)
     async with AsyncExitStack() as stack:
@@ -123,6 +110,27 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         log.info("sidecar.ready", socket=str(config.socket), models=len(config.models))
         await stop.wait()
     log.info("sidecar.stopped", answered=stats.requests.total())
+
+
+def _models(config: SidecarConfig, stats: Stats) -> Models:
+    load = partial(
+        renderers.load,
+        cache_bytes=config.cache_bytes,
+        trust_request_template=config.trust_request_template,
+    )
+    return Models(config.models, stats, config.backoff, load)
+
+
+def _service(config: SidecarConfig, models: Models, stats: Stats) -> Service:
+    return Service(
+        models,
+        stats,
+        workers=config.workers,
+        max_in_flight=config.max_in_flight,
+        max_queued=config.max_queued,
+        inline_bytes=config.inline_bytes,
+        max_ids_bytes=config.max_body_bytes,
+    )
 
 
 @asynccontextmanager

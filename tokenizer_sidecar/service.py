@@ -12,7 +12,8 @@ from traceback import extract_tb
 import grpc
 import structlog
 
-from tokenizer_sidecar.answer import answer, refusal
+from tokenizer_sidecar import answer
+from tokenizer_sidecar.answer import refusal
 from tokenizer_sidecar.lanes import Busy, Expired, Lane
 from tokenizer_sidecar.models import Models
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
@@ -30,6 +31,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     TokenizeRequest,
 )
 from tokenizer_sidecar.stats import Stats
+from tokenizer_sidecar.stream import Stream
 
 log = structlog.get_logger(__name__)
 
@@ -80,44 +82,10 @@ class Service:
         self, requests: AsyncIterator[TokenizeRequest], context: Context
     ) -> None:
         """Read requests and answer each as soon as it is done, until the client ends the stream."""
-        slots = asyncio.Semaphore(self._max_in_flight)
-        writing = asyncio.Lock()
-        answering: dict[int, asyncio.Task[None]] = {}
-
-        async def handle(request: TokenizeRequest, expires_at: float) -> None:
-            reply = await self._answer(request, expires_at)
-            # From here on it cannot be withdrawn: a message half written would end the stream.
-            answering.pop(request.id, None)
-            async with writing:
-                await context.write(reply)
-
-        # A callback, because a task cancelled before its first step runs no `finally` of its own.
-        def done(id_: int, _: asyncio.Task[None]) -> None:
-            answering.pop(id_, None)
-            self._stats.in_flight -= 1
-            slots.release()
-
-        async def read(group: asyncio.TaskGroup) -> None:
-            # A slot first, then a request: what has been read is never left waiting and forgotten.
-            await slots.acquire()
-            async for request in requests:
-                if request.cancel:
-                    self._withdraw(answering.get(request.id))
-                    continue
-                if len(request.body) <= self._inline_bytes:
-                    reply = self._answer_now(request)
-                    async with writing:
-                        await context.write(reply)
-                    continue
-                self._stats.in_flight += 1
-                task = group.create_task(handle(request, _expiry(request)))
-                task.add_done_callback(partial(done, request.id))
-                answering[request.id] = task
-                await slots.acquire()
-
+        stream = Stream(self, context.write, self._stats, self._max_in_flight)
         async with asyncio.TaskGroup() as group:
             if not self._draining:
-                reader = group.create_task(read(group))
+                reader = group.create_task(stream.read(requests, group))
                 self._readers.add(reader)
                 reader.add_done_callback(self._readers.discard)
 
@@ -148,7 +116,10 @@ class Service:
         """Requests that wait for a thread."""
         return self._short.waiting + self._long.waiting
 
-    def _answer_now(self, request: TokenizeRequest) -> TokenizeReply:
+    def at_once(self, request: TokenizeRequest) -> TokenizeReply | None:
+        """The reply to a request with a very short body, else None."""
+        if len(request.body) > self._inline_bytes:
+            return None
         started = time.perf_counter()
         try:
             reply = self._unavailable(request) or self._worked(*self._work(request))
@@ -157,7 +128,9 @@ class Service:
         self._count(reply, time.perf_counter() - started)
         return reply
 
-    async def _answer(self, request: TokenizeRequest, expires_at: float) -> TokenizeReply:
+    async def answer(self, request: TokenizeRequest) -> TokenizeReply:
+        """The reply, from a thread."""
+        expires_at = _expiry(request)
         started = time.perf_counter()
         try:
             reply = self._unavailable(request) or self._worked(
@@ -172,11 +145,6 @@ class Service:
         self._count(reply, time.perf_counter() - started)
         return reply
 
-    def _withdraw(self, answering: asyncio.Task[None] | None) -> None:
-        """Give up a request that is not answered yet."""
-        if answering is not None and answering.cancel():
-            self._stats.requests["CANCELLED"] += 1
-
     def _unavailable(self, request: TokenizeRequest) -> TokenizeReply | None:
         entry = self._models.entries.get(request.model)
         if entry is None:
@@ -190,7 +158,7 @@ class Service:
         started = time.perf_counter()
         renderer = self._models.entries[request.model].renderer
         assert renderer is not None, "a model that is ready stays so"
-        reply = answer(renderer, request.id, request.kind, request.body)
+        reply = answer.answer(renderer, request.id, request.kind, request.body)
         if len(reply.token_ids) > self._max_ids_bytes:
             # gRPC would end the stream of all others over it.
             message = f"{len(reply.token_ids) // 4} ids do not fit into a message"
