@@ -21,6 +21,7 @@ from router.config.plugins import Plugin
 from router.config.schema import API_VERSIONS, EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 from router.producers.types import Follower
 from router.scheduling.types import Profile, ProfileHandler
 
@@ -99,9 +100,17 @@ def _warnings(
     for plugin in instances.values():
         if file.scheduling_profiles and plugin.type in rated and plugin.name not in used:
             yield f"{plugin.name!r} is in no profile and has no effect - at `{plugin.path}`"
+    estimated = any(
+        isinstance(p.value, TokenParameters) and p.value.estimate is not None for p in running
+    )
     for producer in running:
         if not isinstance(producer.value, PrecisePrefixParameters):
             continue
+        if estimated:
+            yield (
+                f"{producer.name!r} can never match: the ids of token-producer's estimate are no "
+                f"engine's - at `{producer.path}`"
+            )
         if producer.name not in notified:
             yield (
                 f"{producer.name!r} hears only engines whose endpoint names its kvEvents: no "
