@@ -72,7 +72,7 @@ class FastEncoder:
         except ValueError:
             return [self.encode(piece) for piece in pieces]
         ends = np.cumsum([len(piece.encode()) for piece in pieces])
-        places = np.searchsorted(np.cumsum(self._lengths[ranks], dtype=np.int64), ends) + 1
+        places = np.searchsorted(np.cumsum(self._lengths.take(ranks), dtype=np.int64), ends) + 1
         packed = self._packed(ranks)
         starts = [0, *places[:-1].tolist()]
         return [
@@ -84,7 +84,7 @@ class FastEncoder:
         return self._encoding.encode_to_numpy(text, allowed_special=allowed, disallowed_special=())
 
     def _packed(self, ranks: npt.NDArray[np.uint32]) -> bytes:
-        ids = ranks if self._same else self._ids[ranks]
+        ids = ranks if self._same else self._ids.take(ranks)
         return ids.astype("<u4", copy=False).tobytes()
 
 
