@@ -21,7 +21,9 @@ from indexer.prefix_index import PrefixIndex
 MAX_STREAMS = 4096
 """Senders told apart."""
 MAX_UNKNOWN = 32
-"""Addresses of no endpoint that are remembered."""
+"""Addresses of no endpoint, and topics left out, that are remembered."""
+MAX_TOPIC_BYTES = 256
+"""Of a topic that is remembered."""
 
 
 class Key(NamedTuple):
@@ -40,6 +42,7 @@ class Central:
     """
     Attributes:
         rejected: Messages that belong to no stream, by reason.
+        topics: Topic that is left out, whatever it is → messages under it.
         unknown: Address that is no endpoint's → messages under it.
     """
 
@@ -52,6 +55,7 @@ class Central:
     ) -> None:
         self.rejected: Counter[Reason] = Counter()
         self.unknown: dict[str, int] = {}
+        self.topics: dict[str, int] = {}
         self._index = index
         self._locate = locate
         self._filter = topic_filter.encode()
@@ -73,9 +77,9 @@ class Central:
         topic = parts[0]
         told = frames.address_and_model(topic)
         if not topic.startswith(self._filter):
-            self._reject(Reason.FILTERED)
+            self._leave_out(topic, Reason.FILTERED)
         elif told is None:
-            self._reject(Reason.BAD_TOPIC)
+            self._leave_out(topic, Reason.BAD_TOPIC)
         else:
             batch = self._decode(parts[2])
             feed = self.open(Key(*told, batch.rank or 0))
@@ -135,9 +139,17 @@ class Central:
 
     def _count_unknown(self, address: str) -> None:
         self._reject(Reason.UNKNOWN_ENDPOINT)
-        if address in self.unknown or len(self.unknown) < MAX_UNKNOWN:
-            self.unknown[address] = self.unknown.get(address, 0) + 1
+        _remember(self.unknown, address)
+
+    def _leave_out(self, topic: bytes, reason: Reason) -> None:
+        self._reject(reason)
+        _remember(self.topics, topic[:MAX_TOPIC_BYTES].decode("utf-8", "replace"))
 
     def _reject(self, reason: Reason) -> None:
         self.rejected[reason] += 1
         self._index.reject(reason)
+
+
+def _remember(seen: dict[str, int], what: str) -> None:
+    if what in seen or len(seen) < MAX_UNKNOWN:
+        seen[what] = seen.get(what, 0) + 1

@@ -9,15 +9,16 @@ that all are applied in the order in which they were sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from indexer import frames
 from indexer.block import Holder, Trust
 from indexer.engines import vllm
-from indexer.events import Batch, Event
+from indexer.events import Batch
 from indexer.frames import Message, Queue
+from indexer.groups import Outline
 from indexer.intake import Effect, Intake
 from indexer.ledger import Ledger
 from indexer.order import Order, Progress, Verdict
@@ -135,6 +136,16 @@ class Feed:
         """What is known is the story of an engine that started then or later."""
         return self._intake.born is not None and self._intake.born >= process_start
 
+    @property
+    def unwanted(self) -> bytes | None:
+        """The latest topic, where it is one that the filter does not let through."""
+        return self._intake.unwanted
+
+    @property
+    def unnamed(self) -> int:
+        """Messages that wait until the base model is known."""
+        return len(self._intake.unnamed)
+
     # -- what is heard --------------------------------------------------------------------------
 
     @property
@@ -203,16 +214,13 @@ class Feed:
         self._stop_holding()
         self._intake.unnamed.clear()
 
-    def restore(self, restored: Restored, events: Mapping[str, Event]) -> None:
-        """Go on where a former process of ours stopped; stale until the engine is proven.
-
-        `events` tell, by model, what is to be known of the engine beside its blocks.
-        """
+    def restore(self, restored: Restored, models: Collection[str], outline: Outline) -> None:
+        """Go on where a former process of ours stopped; stale until the engine is proven."""
         self.order.restore(restored.progress)
         self.stats.last_seq = restored.progress.last_seq
         self._complete = restored.complete
         self.restored = restored
-        self._intake.restore(events)
+        self._intake.restore(models, outline)
         self._suspend()
 
     # -- what is replayed -----------------------------------------------------------------------

@@ -39,6 +39,33 @@ class Need(msgspec.Struct, frozen=True):
     window: int | None
 
 
+class GroupSpec(msgspec.Struct, frozen=True):
+    """A group as its engine told of it.
+
+    Attributes:
+        kind: What kind of attention it serves; None if not told.
+        block_size: Tokens per block.
+        window: The sliding window in tokens, if it has one.
+    """
+
+    group: int
+    kind: str | None
+    block_size: int
+    window: int | None
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """What is to be known of an engine beside its blocks.
+
+    Attributes:
+        block_size: Tokens per block that it computes; None where it did not tell.
+        groups: Its KV cache groups, in the order in which it told of them.
+    """
+
+    block_size: int | None
+    groups: Sequence[GroupSpec]
+
+
 Present = Callable[[Need, int], int]
 """Need, number of a block of the group → mask of who has it."""
 
@@ -86,17 +113,20 @@ class Groups:
     """The groups of one engine, as far as its stores told.
 
     Attributes:
+        specs: The groups, in the order in which they were told.
         needs: What they need; empty where the blocks of a prefix are all there is to it.
+        sizes: Tokens per block in each, the one included for which the engine is refused.
         refused: Why no prefix of the engine can be judged; None if it can be.
     """
 
     def __init__(self, block_size: int) -> None:
+        self.specs: list[GroupSpec] = []
         self.needs: tuple[Need, ...] = ()
+        self.sizes: set[int] = set()
         self.refused: Reason | None = None
         self._block_size = block_size
         self._primary: int | None = None
         self._known: dict[int, Need] = {}
-        self._sizes: set[int] = set()
 
     @property
     def complete(self) -> bool:
@@ -112,12 +142,10 @@ class Groups:
     def several(self) -> bool:
         return len(self._known) > 1
 
-    def outline(self, block_size: int) -> BlockStored | None:
-        """A store without blocks that teaches the same; None if it takes more than one."""
-        if self.several or self.headless or self.needs:
-            return None
-        kind = None if self._primary is None else FULL_ATTENTION
-        return BlockStored([], None, b"", block_size, group=self._primary, group_kind=kind)
+    def restore(self, specs: Sequence[GroupSpec]) -> None:
+        """Know what another instance knew."""
+        for spec in specs:
+            self._admit(spec)
 
     def knows(self, group: int) -> bool:
         return group in self._known
@@ -146,42 +174,43 @@ class Groups:
             return self.refused is not None
         if not event.block_size:  # tells a location, and neither size nor kind
             return False
-        self.refused = self._fault(group, event)
+        spec = GroupSpec(group, event.group_kind, event.block_size, event.window)
+        self.sizes.add(spec.block_size)
+        self.refused = self._fault(spec, has_tokens=bool(event.tokens))
         if self.refused is None:
-            self._admit(group, event)
+            self._admit(spec)
         return True
 
-    def _fault(self, group: int, event: BlockStored) -> Reason | None:
+    def _fault(self, spec: GroupSpec, *, has_tokens: bool) -> Reason | None:
         """Why the engine cannot be judged with this group."""
-        kind = event.group_kind
-        if group >= MAX_GROUPS or len(self._known) >= MAX_GROUPS:
+        if spec.group >= MAX_GROUPS or len(self._known) >= MAX_GROUPS:
             return Reason.SEVERAL_GROUPS
-        if kind is None:
-            return Reason.SEVERAL_GROUPS if self._known or not event.tokens else None
-        if kind not in FULL_KINDS and kind != "mamba" and not _window(event):
+        if spec.kind is None:
+            return Reason.SEVERAL_GROUPS if self._known or not has_tokens else None
+        if spec.kind not in FULL_KINDS and spec.kind != "mamba" and not _window(spec):
             return Reason.UNSUPPORTED_GROUP
-        hybrid = self._known or kind not in FULL_KINDS
-        if hybrid and any(size % self._block_size for size in {event.block_size, *self._sizes}):
+        hybrid = self._known or spec.kind not in FULL_KINDS
+        if hybrid and any(size % self._block_size for size in self.sizes):
             return Reason.BLOCK_SIZE_MISMATCH
         return None
 
-    def _admit(self, group: int, event: BlockStored) -> None:
-        unit = event.block_size // self._block_size
-        if self._primary is None and event.group_kind in (*FULL_KINDS, None):
-            self._primary = group
-            need = Need(group, unit, 0)
-        elif event.group_kind in FULL_KINDS:
-            need = Need(group, unit, None)
-        elif event.group_kind == "mamba":
-            need = Need(group, unit, 1)
+    def _admit(self, spec: GroupSpec) -> None:
+        unit = spec.block_size // self._block_size
+        if self._primary is None and spec.kind in (*FULL_KINDS, None):
+            self._primary = spec.group
+            need = Need(spec.group, unit, 0)
+        elif spec.kind in FULL_KINDS:
+            need = Need(spec.group, unit, None)
+        elif spec.kind == "mamba":
+            need = Need(spec.group, unit, 1)
         else:
-            need = Need(group, unit, -(-(_window(event) - 1) // event.block_size))
-        self._known[group] = need
-        self._sizes.add(event.block_size)
+            need = Need(spec.group, unit, -(-(_window(spec) - 1) // spec.block_size))
+        self._known[spec.group] = need
+        self.specs.append(spec)
         if self.several or self.headless:
             self.needs = tuple(n for n in self._known.values() if n.window != 0 or n.unit != 1)
 
 
-def _window(event: BlockStored) -> int:
+def _window(spec: GroupSpec) -> int:
     """Tokens of a sliding window; 0 where the group has none that is known."""
-    return (event.window or 0) if event.group_kind in _WINDOW_KINDS else 0
+    return (spec.window or 0) if spec.kind in _WINDOW_KINDS else 0

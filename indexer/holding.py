@@ -28,6 +28,11 @@ class Holding:
         self.repeats: dict[Shelf, dict[int, int]] = {}
         self.doubled: set[int] = set()
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it has one copy of each block, under a name that others may use too."""
+        return not (self.own or self.doubled or any(self.repeats.values()))
+
     def add(self, shelf: Shelf, chain: int) -> None:
         """Hold one more copy of a block."""
         mask = shelf.table.get(chain, 0)

@@ -147,6 +147,8 @@ class BlockIndex:
         holding, shelves = self._holdings.get(holder), self.shelves.find(tier, group)
         if holding is None:
             return gone
+        if len(self.shelves.tables) == len(shelves) == 1 and holding.is_simple:
+            return self._remove_simple(holding, shelves[0], names)
         for name in names:
             chain = self._called(holding, name)
             if chain is None:
@@ -304,6 +306,24 @@ class BlockIndex:
             else:
                 holding.add(shelf, chain)
         holding.entries[shelf] += added
+
+    def _remove_simple(self, holding: Holding, shelf: Shelf, names: Sequence[int]) -> list[int]:
+        """The common case of `remove`, written out: one table, and one copy of each block."""
+        table, bit, shared = shelf.table, holding.bit, self._names.shared
+        gone: list[int] = []
+        for name in names:
+            chain = shared.get(name)
+            mask = table.get(chain, 0) if chain is not None else 0
+            if chain is None or not mask & bit:
+                continue
+            if mask == bit:
+                del table[chain], shared[name]
+            else:
+                table[chain] = mask ^ bit
+                self._release(holding, name, chain)
+            gone.append(chain)
+        holding.entries[shelf] -= len(gone)
+        return gone
 
     def _affordable(
         self, holding: Holding, shelf: Shelf, names: Sequence[int], chains: Sequence[int]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 import msgspec
 
 from indexer.block import Holder
-from indexer.events import AllBlocksCleared, Batch, Event, Reason
+from indexer.events import AllBlocksCleared, Batch, Reason
 from indexer.frames import Message, Queue, model_of
+from indexer.groups import Outline
 from indexer.ledger import Ledger
 
 MAX_UNNAMED_MESSAGES = 10_000
@@ -93,6 +94,7 @@ class Intake:
         holders: Whose blocks they told of.
         rejected: Messages and events that were left out, by reason.
         unnamed: Messages that wait for `base_model` to become known.
+        unwanted: The latest topic, where it is one that the filter does not let through.
         stats: What the stream went through; only what is applied is counted here.
         born: When the engine sent its first message, where that was taken in.
     """
@@ -111,6 +113,7 @@ class Intake:
         self.models: set[str] = set()
         self.holders: set[Holder] = {holder}
         self.rejected: Counter[Reason] = Counter()
+        self.unwanted: bytes | None = None
         self.unnamed = Queue(MAX_UNNAMED_MESSAGES, MAX_UNNAMED_BYTES)
         self.stats = FeedStats()
         self.born: float | None = None
@@ -128,6 +131,7 @@ class Intake:
         if message.topic is not None and message.topic != self._topic:
             self._topic, self._model = message.topic, model_of(message.topic)
             self._is_wanted = message.topic.startswith(self._filter)
+            self.unwanted = None if self._is_wanted else message.topic
         if not self._is_wanted:
             self.rejected[Reason.FILTERED] += 1
             return Effect.LOSSY
@@ -135,7 +139,7 @@ class Intake:
         if model is None:
             pushed_out = self.unnamed.push(message)
             return self._left_out(pushed_out)
-        left_out = self.discard_unnamed()
+        left_out = self.discard_unnamed() if self.unnamed else Effect.NONE
         effect = self._apply(model, message)
         return effect if effect is not Effect.NONE else left_out
 
@@ -155,11 +159,10 @@ class Intake:
         for holder in self.holders:
             self._ledger(holder).drop()
 
-    def restore(self, events: Mapping[str, Event]) -> None:
-        """Take in what was told in a former process of ours: one event per model."""
-        for model, event in events.items():
-            self.models.add(model)
-            self._ledger(self._holder).apply(event, model)
+    def restore(self, models: Collection[str], outline: Outline) -> None:
+        """Know what was told in a former process of ours."""
+        self.models.update(models)
+        self._ledger(self._holder).restore(outline)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""

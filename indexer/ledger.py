@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity, MediaIds
 from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
-from indexer.groups import Groups
+from indexer.groups import Groups, Outline
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
-from indexer.parking import Parking
+from indexer.parking import Parked, Parking
 from indexer.pieces import Pieces
 from indexer.speculative import Speculative
 
@@ -59,6 +59,11 @@ class Ledger:
         return self._groups.refused
 
     @property
+    def sizes(self) -> frozenset[int]:
+        """Tokens per block that the engine told, of all its groups."""
+        return frozenset(self._groups.sizes) | ({self.block_size} if self.block_size else set())
+
+    @property
     def pieces(self) -> int:
         """Engine blocks that are smaller than the index's."""
         return len(self._pieces)
@@ -67,14 +72,18 @@ class Ledger:
     def parked_blocks(self) -> int:
         return self._parking.blocks
 
-    def outline(self) -> BlockStored | None:
-        """A store without blocks that tells another ledger what this one knows of its engine.
-
-        None where that is not all it takes to go on with the engine's blocks.
-        """
+    def outline(self) -> Outline | None:
+        """For `restore`; None where that is not all it takes to go on with the engine's blocks."""
         if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
             return None
-        return self._groups.outline(self.block_size or 0)
+        return Outline(self.block_size, tuple(self._groups.specs))
+
+    def restore(self, outline: Outline) -> None:
+        """Know of the engine what another ledger knew; the index is given its blocks elsewhere."""
+        self._groups.restore(outline.groups)
+        self._regroup()
+        if outline.block_size is not None:
+            self._set_block_size(outline.block_size)
 
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
@@ -158,15 +167,20 @@ class Ledger:
                 self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
-        if self._parking.blocks:
-            self._parking.remove(event.names)
         names = event.names
+        if self._parking.blocks:
+            left = self._parking.remove(event)
+            names = left if self._index.count_repeats else names
+        self._take_away(event, names)
+
+    def _take_away(self, event: BlockRemoved, names: Sequence[int]) -> None:
+        """One copy of each of these blocks is gone from where the event says."""
         if self._pieces:
+            small = [name for name in names if name in self._pieces]
             names = [name for name in names if name not in self._pieces]
-            for name in event.names:
-                if name in self._pieces:
-                    gone = self._pieces.remove(event.tier, name)
-                    self._guesses.overrule(self.holder, gone)
+            for name in small:
+                gone = self._pieces.remove(event.tier, name)
+                self._guesses.overrule(self.holder, gone)
         for group in self._groups.further_of(event.group):
             gone = self._index.remove(self.holder, event.tier, names, group)
             self._guesses.overrule(self.holder, gone)
@@ -192,12 +206,16 @@ class Ledger:
         if not self._parking.blocks:
             return
         pending = [event]
+        gone: list[BlockRemoved] = []
         while pending:
             event = pending.pop()
             for name in event.names:
                 for child in self._parking.take(name):
-                    self._store(child, self._index.resolve(self.holder, name))
-                    pending.append(child)
+                    self._store(child.store, self._index.resolve(self.holder, name))
+                    pending.append(child.store)
+                    gone.append(_removal(child))
+        for removal in gone:  # last, for what waits behind such a block needs it too
+            self._take_away(removal, removal.names)
 
     def _store(self, event: BlockStored, parent: int | None) -> None:
         size = self._index.block_size
@@ -245,10 +263,12 @@ class Ledger:
     def _measure(self, event: BlockStored) -> None:
         """Follow the size of the blocks that the engine computes; other tiers may have larger."""
         if event.block_size != self.block_size and (event.tier == GPU or self.block_size is None):
-            self.block_size = event.block_size
-            unit = max(1, event.block_size // self._index.block_size)
-            bit = self._index.bits.find(self.holder)
-            self._index.traits.set_grain(self.holder, bit, unit)
+            self._set_block_size(event.block_size)
+
+    def _set_block_size(self, tokens: int) -> None:
+        self.block_size = tokens
+        unit = max(1, tokens // self._index.block_size)
+        self._index.traits.set_grain(self.holder, self._index.bits.find(self.holder), unit)
 
     def _regroup(self) -> None:
         """Another group was heard of: credit what all known ones allow, if that can be told."""
@@ -263,6 +283,12 @@ class Ledger:
             self.resume(_GROUPS)
         else:
             self.suspend(_GROUPS)
+
+
+def _removal(parked: Parked) -> BlockRemoved:
+    """What was removed of a store while it waited."""
+    store = parked.store
+    return BlockRemoved(list(parked.gone), store.tier, store.group, store.remote)
 
 
 def _spread(event: BlockStored, block_size: int) -> MediaIds:

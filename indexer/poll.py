@@ -45,7 +45,7 @@ class _Polled:
         self._owner = owner
         self._decoder = Decoder()
         self._answers = 0
-        self._reached = True
+        self._reached: bool | None = None
 
     async def run(self, session: aiohttp.ClientSession) -> None:
         """Ask again and again until cancelled."""
@@ -56,7 +56,7 @@ class _Polled:
                 self._fail(str(error))
                 await asyncio.sleep(FAILED_POLL_S)
                 continue
-            self._reached = True
+            self._connect()
             await self._take(body)
             await asyncio.sleep(POLL_S)
 
@@ -95,12 +95,19 @@ class _Polled:
         if feed is None:
             holder = Holder(self.source.holder.address, rank)
             feed = self._owner.index.open(msgspec.structs.replace(self.source, holder=holder))
+            feed.connected()
             feed.base_model = self.feeds[self.source.holder.rank].base_model
             self.feeds[rank] = feed
         return feed
 
+    def _connect(self) -> None:
+        if not self._reached:
+            for feed in self.feeds.values():
+                feed.connected()
+        self._reached = True
+
     def _fail(self, why: str) -> None:
-        if self._reached:
+        if self._reached is not False:
             log.warning("kv_events.poll_failed", endpoint=self.source.endpoint, error=why)
             for feed in self.feeds.values():
                 feed.lost()

@@ -13,8 +13,9 @@ import msgspec
 
 from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
 from indexer.budget import Budget
-from indexer.events import BlockStored, Reason
+from indexer.events import Reason
 from indexer.feed import Feed, Source
+from indexer.groups import Outline
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
@@ -134,7 +135,12 @@ class PrefixIndex:
         """The confirmed blocks."""
         return self._index
 
-    def outline(self, holder: Holder) -> BlockStored | None:
+    @property
+    def ledgers(self) -> Mapping[Holder, Ledger]:
+        """What is known of each engine of which something was heard, to be read only."""
+        return self._ledgers
+
+    def outline(self, holder: Holder) -> Outline | None:
         """What is known of a holder's engine beside its blocks; see `Ledger.outline`."""
         ledger = self._ledgers.get(holder)
         return ledger.outline() if ledger is not None and not is_shared(holder) else None

@@ -15,12 +15,11 @@ import xxhash
 from indexer import dump
 from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
-from indexer.events import BlockStored
 from indexer.feed import Feed, Restored
-from indexer.groups import FULL_ATTENTION
+from indexer.groups import Outline
 from indexer.prefix_index import PrefixIndex
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"warmroute index\n"
 MAX_AGE_S = 900.0
 """After so long an engine that works has replaced most of what it had."""
@@ -40,8 +39,7 @@ class Stream(msgspec.Struct, frozen=True):
         rank: Its holder's.
         endpoint: ZMQ address that it was read from.
         models: Models its events were taken for.
-        block_size: Tokens per block of the engine; 0 where it is not known.
-        group: Number of the engine's KV cache group, if told.
+        outline: What is known of the engine beside its blocks.
         was: How far it was, of which process.
     """
 
@@ -49,8 +47,7 @@ class Stream(msgspec.Struct, frozen=True):
     rank: int
     endpoint: str
     models: Sequence[str]
-    block_size: int
-    group: int | None
+    outline: Outline
     was: Restored
 
 
@@ -130,7 +127,7 @@ def restore(index: PrefixIndex, snapshot: Snapshot, feeds: Mapping[int, Feed]) -
         was = stream.was
         if position in full:
             was = msgspec.structs.replace(was, complete=False)
-        feed.restore(was, dict.fromkeys(stream.models, _outline(stream)))
+        feed.restore(was, stream.models, stream.outline)
     return len(feeds)
 
 
@@ -160,12 +157,6 @@ def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stre
         rank=source.holder.rank,
         endpoint=source.endpoint,
         models=sorted(feed.models),
-        block_size=outline.block_size,
-        group=outline.group,
+        outline=outline,
         was=Restored(progress, complete, process_start),
     )
-
-
-def _outline(stream: Stream) -> BlockStored:
-    kind = None if stream.group is None else FULL_ATTENTION
-    return BlockStored([], None, b"", stream.block_size, group=stream.group, group_kind=kind)

@@ -13,20 +13,25 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from router.errors import RouterError, ShuttingDown
+import msgspec
+
+from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.producers.facts import Facts, PrefixMatch, Tokens
-from router.producers.types import Lease, Producer
+from router.producers.types import Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
-from router.scheduling.types import Decision, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Decision, Dropped, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
+
+SERVED_MODELS = "served-models"
+"""What records call the step that leaves out endpoints which do not serve the model."""
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
@@ -44,7 +49,11 @@ class Candidates(Protocol):
     """Where endpoints are read."""
 
     def candidates(self) -> Sequence[Endpoint]:
-        """The endpoints a request may go to now."""
+        """The endpoints requests may go to now."""
+        ...
+
+    def serving(self, model: str) -> Sequence[Endpoint]:
+        """Those of them that may be asked for a model."""
         ...
 
 
@@ -96,11 +105,14 @@ class Director:
         observer: Observer,
         rng: random.Random,
         clock: Callable[[], float],
+        followers: Sequence[Follower] = (),
+        admitters: Sequence[Admitter] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
         allow_kv_transfer_params: bool = False,
     ) -> None:
-        """`clock` gives Unix time; `aside` runs what takes long beside the event loop.
+        """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
+        what takes long beside the event loop.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
@@ -108,6 +120,8 @@ class Director:
         self._handler = handler
         self._pool = pool
         self._producers = producers
+        self._followers = [*producers, *followers]
+        self._admitters = admitters
         self._observer = observer
         self._rng = rng
         self._clock = clock
@@ -137,9 +151,11 @@ class Director:
         _describe(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
-        added = {} if given else {names.REQUEST_ID: request_id}
+        added = dict(decision.headers)
+        if not given:
+            added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.endpoint.address, added, leases, sampled)
+        return Routed(record, decision.addresses[0], added, leases, sampled)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
@@ -181,26 +197,43 @@ class Director:
         )
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
-        facts = Facts()
+        facts = Facts(self._rng)
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         # Read again: producing may have waited, and endpoints come and go meanwhile.
-        endpoints = self.outliers.without(self._pool.candidates())
+        candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
+        if candidates and not serving:
+            raise NoEndpoints(f"no endpoint that serves {request.model[:MAX_NAME]!r} is available")
+        endpoints = self.outliers.without(serving)
+        for admitter in self._admitters:
+            admitter.admit(request, endpoints, facts)
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
-        return facts, decision
+        return facts, _with_others(decision, candidates, serving)
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-        told = (producer.decided(request, facts, decision) for producer in self._producers)
+        told = (follower.decided(request, facts, decision) for follower in self._followers)
         return [lease for lease in told if lease is not None]
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
 
 
+def _with_others(
+    decision: Decision, candidates: Sequence[Endpoint], serving: Sequence[Endpoint]
+) -> Decision:
+    """Name the candidates that do not serve the model among those that were dropped."""
+    if len(serving) == len(candidates):
+        return decision
+    addresses = {endpoint.address for endpoint in serving}
+    others = tuple(e.address for e in candidates if e.address not in addresses)
+    return msgspec.structs.replace(decision, left_out=(Dropped(SERVED_MODELS, others),))
+
+
 def _describe(record: Record, facts: Facts, decision: Decision) -> None:
     record.endpoint = decision.endpoint.address
-    record.totals, record.scores = decision.totals, decision.scores
-    record.dropped = decision.dropped
+    primary = decision.primary
+    record.totals, record.scores = primary.totals, primary.scores
+    record.dropped = (*decision.left_out, *primary.dropped)
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
         return

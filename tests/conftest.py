@@ -1,4 +1,4 @@
-"""Hypothesis draws anew on a developer's machine and the same examples every time in CI."""
+"""Hypothesis draws anew on every run, and a slow machine is no failure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("ci", deadline=None, print_blob=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 
 from router.config.duration import seconds
@@ -10,8 +13,18 @@ from router.config.errors import ConfigError
 
 MAX_BODY_BYTES = 2_000_000_000
 
+DEFAULT_INDEX_BYTES = 2 << 30
+"""Room for about ten million blocks; as much as llm-d gives an index that counts its bytes."""
+
 _TRUE = frozenset({"1", "t", "true"})
 _FALSE = frozenset({"0", "f", "false"})
+
+_UNITS: Mapping[str, int] = {
+    "": 1,
+    **{suffix: 1000**power for power, suffix in enumerate(("k", "M", "G", "T"), 1)},
+    **{suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti"), 1)},
+}
+"""Suffixes of a Kubernetes quantity."""
 
 
 def add_switch(parser: argparse._ActionsContainer, name: str, *, default: bool, text: str) -> None:
@@ -61,6 +74,25 @@ def body_bytes(text: str) -> int:
             f"expected a number of bytes between 1 and {MAX_BODY_BYTES}, got {text!r}"
         )
     return int(text)
+
+
+def size(text: str) -> int:
+    """Bytes, as a Kubernetes quantity: ``1073741824``, ``1Gi``, ``1.5G``; ``1GiB`` is ``1Gi``."""
+    told = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})B?", text)
+    if told is None or told[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"expected bytes such as 512Mi or 2Gi, got {text!r}")
+    return int(Decimal(told[1]) * _UNITS[told[2]])
+
+
+def add_index_flags(parser: argparse._ActionsContainer) -> None:
+    """What the index may take, and where it is kept."""
+    add = parser.add_argument
+    add("--index-bytes", type=size, default=DEFAULT_INDEX_BYTES, metavar="BYTES",
+        help="what all indexed blocks may take; 0: no bound; default 2Gi")  # fmt: skip
+    add("--index-bytes-per-endpoint", type=size, default=0, metavar="BYTES",
+        help="what those of one endpoint may take; 0: no bound; default")  # fmt: skip
+    add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
+    add("--state-interval", type=duration, default=20.0, help="between two savings")
 
 
 def octal(text: str) -> int:

@@ -50,6 +50,7 @@ class Parts:
             handler=options.config.handler,
             pool=self.pool,
             producers=self.producers,
+            followers=options.config.followers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
@@ -87,6 +88,7 @@ class Parts:
                         clock=time.monotonic,
                         notified=plugin.name in config.notified,
                         base_model=model or None,
+                        bounds=self.options.bounds,
                     )
                     self.prefixes.append(prefix)
                     producers.append(prefix)

@@ -72,6 +72,11 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
         endpoints = folder / "endpoints.yaml"
         endpoints.write_bytes(msgspec.yaml.encode(_endpoints_file(engines)))
     router = [f"--usage-sample={arguments.usage_sample}"]
+    router.append(f"--index-bytes={arguments.index_bytes}")
+    router.append(f"--index-bytes-per-endpoint={arguments.index_bytes_per_endpoint}")
+    if arguments.state_dir is not None:
+        router.append(f"--state-dir={arguments.state_dir}")
+        router.append(f"--state-interval={arguments.state_interval:f}s")
     if arguments.config is not None:
         router.append(f"--config-file={arguments.config}")
     if arguments.allow_kv_transfer_params:

@@ -49,6 +49,7 @@ class EventFollower:
         self.polls = Polls(prefix.index)
         self._prefix = prefix
         self._pool = pool
+        prefix.unusable = lambda: self.subscriptions.unusable
         prefix.central = prefix.open_central(pool.snapshot)
         if prefix.central is not None:
             self._bind(prefix.central)
@@ -165,7 +166,9 @@ async def _serve_ports(
     grpc_server = _ext_proc_server(parts)
     add_HealthServicer_to_server(Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
-    match = Matcher(parts.producers, parts.prefixes[0]).answer if parts.prefixes else None
+    match = None
+    if parts.prefixes:
+        match = Matcher(parts.producers, parts.prefixes[0], parts.pool.snapshot).answer
     pages = Pages(
         metrics=parts.metrics,
         decisions=parts.decisions,

@@ -13,6 +13,7 @@ from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
 from router.config.load import Config, load
 from router.pool.discovery.file import DiscoveryError
+from router.producers.prefix_parameters import Bounds
 from warmroute import flags, log
 from warmroute.errors import StartError
 from warmroute.running import run as run_service
@@ -57,6 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         watch_endpoints: Read it again when it changes.
         metrics_interval_s: Time between two scrapes of one endpoint.
         drain_s: How long requests keep being picked after a signal to stop.
+        bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
     """
@@ -75,6 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     allow_kv_transfer_params: bool
     metrics_interval_s: float
     drain_s: float
+    bounds: Bounds
     state_dir: Path | None
     state_interval_s: float
 
@@ -94,9 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
-    add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
-    add("--state-interval", type=flags.duration, default=20.0, help="between two savings")
     add("--log-format", choices=("json", "text"), default="json")
+    flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
@@ -130,6 +132,7 @@ def options(arguments: argparse.Namespace) -> Options:
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         metrics_interval_s=_metrics_interval(arguments, config),
         drain_s=arguments.drain_timeout,
+        bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),
         state_dir=arguments.state_dir,
         state_interval_s=arguments.state_interval,
     )

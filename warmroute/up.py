@@ -36,6 +36,9 @@ EXAMPLE = (
 )
 """A prompt of several blocks, so that the second answer shows cached tokens."""
 
+SETTLE_S = 20.0
+"""How long real engines are given until all is well; then what is not is told, and `up` goes on."""
+
 POLL_S = 0.1
 
 
@@ -56,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--request-body", choices=("buffered", "full-duplex"), default="buffered")
     add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
+    flags.add_index_flags(parser)
     flags.add_switch(
         parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
     )
@@ -131,10 +135,23 @@ async def _ready(plan: Plan) -> None:
         async with asyncio.timeout(READY_S), aiohttp.ClientSession() as session:
             for host, port in plan.engines:
                 await _until_ok(session, _url(host, port, "/health"))
-            await _until_ok(session, _url(plan.bind, plan.http_port, "/readyz"), whole=True)
+            await _settle(session, plan)
             await _until_ok(session, _url(plan.bind, plan.port, "/v1/models"))
     except TimeoutError:
         raise StartError(f"not everything became ready within {READY_S:.0f} s") from None
+
+
+async def _settle(session: aiohttp.ClientSession, plan: Plan) -> None:
+    """Wait until nothing is degraded; of real engines, only for a while."""
+    page = _url(plan.bind, plan.http_port, "/readyz")
+    await _until_ok(session, page)
+    try:
+        async with asyncio.timeout(SETTLE_S if not plan.engines else None):
+            await _until_ok(session, page, whole=True)
+    except TimeoutError:
+        async with session.get(page) as response:
+            for fault in msgspec.json.decode(await response.read())["degraded"]:
+                print(f"degraded   {fault}")
 
 
 async def _until_ok(session: aiohttp.ClientSession, url: str, *, whole: bool = False) -> None:

@@ -21,6 +21,7 @@ from router.config.plugins import Plugin
 from router.config.schema import API_VERSIONS, EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.types import Follower
 from router.scheduling.types import Profile, ProfileHandler
 
 
@@ -34,6 +35,7 @@ class Config(msgspec.Struct, frozen=True):
         notified: Names of producers that follow endpoints as they come and go.
         discovery: Where endpoints come from, if the file says.
         metrics: How metrics are read.
+        followers: Plugins that are told of every pick, beside producers.
         warnings: What cannot have the effect somebody hoped for.
     """
 
@@ -43,6 +45,7 @@ class Config(msgspec.Struct, frozen=True):
     notified: frozenset[str]
     discovery: FileDiscoveryParameters | None
     metrics: MetricsSourceParameters
+    followers: tuple[Follower, ...]
     warnings: tuple[str, ...]
 
 
@@ -60,8 +63,15 @@ def load(text: str) -> Config:
         notified=notified,
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
+        followers=tuple(_followers(instances)),
         warnings=tuple(_warnings(file, instances, running, notified)),
     )
+
+
+def _followers(instances: Mapping[str, Plugin]) -> Iterator[Follower]:
+    for plugin in instances.values():
+        if plugin.type not in catalog.PRODUCERS and hasattr(plugin.value, "decided"):
+            yield plugin.value
 
 
 def _decode(text: str) -> EndpointPickerConfig:

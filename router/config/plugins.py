@@ -18,12 +18,14 @@ class Plugin(msgspec.Struct, frozen=True):
     Attributes:
         path: Where it stands in the file.
         value: The plugin, or its parameters where it needs IO to run.
+        parameters: What it was built from, with everything that was left out filled in.
     """
 
     name: str
     type: str
     path: str
     value: Any
+    parameters: Any
 
 
 def instances(entries: Sequence[PluginEntry]) -> dict[str, Plugin]:
@@ -33,11 +35,18 @@ def instances(entries: Sequence[PluginEntry]) -> dict[str, Plugin]:
         name = entry.name or entry.type
         if name in plugins:
             raise ConfigError(f"plugin name {name!r} stands twice - at `{path}`")
-        plugins[name] = Plugin(name, entry.type, path, _instance(entry, path))
+        parameters = _parameters(entry, path)
+        plugins[name] = made(name, entry.type, path, parameters)
     return plugins
 
 
-def _instance(entry: PluginEntry, path: str) -> object:
+def made(name: str, kind: str, path: str, parameters: Any) -> Plugin:
+    """An instance. A plugin that remembers is built by its parameters, others are them."""
+    build = getattr(parameters, "build", None)
+    return Plugin(name, kind, path, build() if build else parameters, parameters)
+
+
+def _parameters(entry: PluginEntry, path: str) -> object:
     cls = catalog.ALL.get(entry.type)
     if cls is None:
         known = ", ".join(sorted(catalog.ALL))

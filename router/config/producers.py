@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from router import catalog
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin
+from router.config.plugins import Plugin, made
 from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.scheduling.types import Profile
 
@@ -23,9 +23,11 @@ def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tup
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     paths = {id(p.value): p.path for p in plugins.values()}
     for profile in profiles.values():
-        for scorer in profile.scorers:
-            for fact, name in _needs(scorer.plugin):
-                _bind(fact, name, declared, paths.get(id(scorer.plugin), f"${profile.name}"))
+        filters = [member.plugin for member in profile.filters]
+        scorers = [member.plugin for member in profile.scorers]
+        for plugin in (*filters, *scorers):
+            for fact, name in _needs(plugin):
+                _bind(fact, name, declared, paths.get(id(plugin), f"${profile.name}"))
     if any(catalog.PROVIDES[p.type] is PrefixMatch for p in declared.values()):
         _bind(Tokens, "", declared, "$.plugins")
     order = list(catalog.PRODUCERS)
@@ -57,5 +59,5 @@ def _bind(fact: type, name: str, declared: dict[str, Plugin], path: str) -> None
     if automatic is None:
         makers = ", ".join(t for t, provided in catalog.PROVIDES.items() if provided is fact)
         raise ConfigError(f"no producer states {fact.__name__}: declare {makers} - at `{path}`")
-    value = catalog.PRODUCERS[automatic]()
-    declared[automatic] = Plugin(automatic, automatic, "$.plugins", value)
+    parameters = catalog.PRODUCERS[automatic]()
+    declared[automatic] = made(automatic, automatic, "$.plugins", parameters)

@@ -61,9 +61,9 @@ def _profile(
     for plugin, weight, where in members:
         if plugin.type in catalog.FILTERS:
             filters.append(NamedFilter(plugin.name, plugin.value))
-        elif plugin.type in catalog.SCORERS:
+        if plugin.type in catalog.SCORERS:
             scorers.append(NamedScorer(plugin.name, plugin.value, weight))
-        elif plugin.type in catalog.PICKERS:
+        if plugin.type in catalog.PICKERS:
             pickers.append((plugin, where))
     if len(pickers) > 1:
         second, where = pickers[1]

@@ -80,11 +80,18 @@ class ServedModels(msgspec.Struct, frozen=True, kw_only=True):
         names: Names of the base model, as served; the first is the main one.
         root: Path or repository the base model was loaded from; it is a name of it, too.
         adapters: LoRA adapter name -> the base model name it belongs to.
+        others: Further names it lists, of models that are not that base model.
     """
 
     names: tuple[str, ...] = ()
     root: str | None = None
     adapters: Mapping[str, str] = {}
+    others: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """Every name that a request may have."""
+        return frozenset((*self.names, *self.adapters, *self.others))
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

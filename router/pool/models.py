@@ -56,9 +56,9 @@ def parse_models(body: bytes) -> ServedModels:
         return ServedModels(adapters=adapters)
     root = bases[0].root
     names = [card.id for card in bases[1:] if root is not None and card.root == root]
-    return ServedModels(
-        names=tuple(dict.fromkeys([bases[0].id, *names])), root=root, adapters=adapters
-    )
+    names = list(dict.fromkeys([bases[0].id, *names]))
+    others = dict.fromkeys(card.id for card in bases if card.id not in names)
+    return ServedModels(names=tuple(names), root=root, adapters=adapters, others=tuple(others))
 
 
 class ModelTable:

@@ -6,13 +6,14 @@ something changes. Listeners are called synchronously, after the change can be s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.models import ModelNames, ModelTable
+from router.pool.serving import Serving
 
 DEAD_AFTER = 3
 """Failed scrapes in a row after which an endpoint that was scraped before is no candidate."""
@@ -59,6 +60,7 @@ class Pool:
         self._snapshot: tuple[Endpoint, ...] | None = None
         self._candidates: tuple[Endpoint, ...] | None = None
         self._models: ModelTable | None = None
+        self._serving: Serving | None = None
         self.replace(endpoints)
 
     def snapshot(self) -> tuple[Endpoint, ...]:
@@ -72,6 +74,12 @@ class Pool:
         if self._candidates is None:
             self._candidates = tuple(e for e in self.snapshot() if e.alive)
         return self._candidates
+
+    def serving(self, model: str) -> Sequence[Endpoint]:
+        """The candidates that may be asked for a model; all of them where nobody lists it."""
+        if self._serving is None:
+            self._serving = Serving(self.snapshot())
+        return self._serving.narrow(self.candidates(), model)
 
     def get(self, address: str) -> Endpoint | None:
         """The endpoint at an address, if there is one."""
@@ -151,7 +159,7 @@ class Pool:
         member = self._members.get(address)
         if member is not None and member.endpoint.models != models:
             self._update(member, models=models)
-            self._models = None
+            self._models = self._serving = None
 
     def _update(self, member: _Member, **fields: object) -> None:
         member.endpoint = msgspec.structs.replace(member.endpoint, **fields)
@@ -161,7 +169,7 @@ class Pool:
         self._snapshot = None
         self._candidates = None
         if models:
-            self._models = None
+            self._models = self._serving = None
 
     def _tell(self, call: Callable[[Listener, Endpoint], None], members: Iterable[_Member]) -> None:
         for member in members:

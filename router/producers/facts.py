@@ -6,6 +6,7 @@ the producer's instance name; empty means the first producer that stated such a 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -86,9 +87,14 @@ class InFlight(msgspec.Struct, frozen=True):
 
 
 class Facts:
-    """The facts of one request."""
+    """The facts of one request.
 
-    def __init__(self) -> None:
+    Attributes:
+        rng: Where plugins that choose by chance draw from.
+    """
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(0)
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:

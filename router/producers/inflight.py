@@ -50,23 +50,31 @@ class InFlightLoad:
         facts.put(InFlight(self._requests), self._name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> _Held:
-        return _Held(self._requests, decision.endpoint.address)
+        return _Held(self._requests, *(holder.address for holder in decision.holders))
 
 
 class _Held:
-    """One request's place in the count."""
+    """One request's place in the count: where it is answered and, until then, where its prompt is
+    computed."""
 
-    def __init__(self, requests: dict[str, int], address: str) -> None:
+    def __init__(self, requests: dict[str, int], *addresses: str) -> None:
         self._requests = requests
-        self._address = address
-        requests[address] = requests.get(address, 0) + 1
+        self._addresses = list(addresses)
+        for address in addresses:
+            requests[address] = requests.get(address, 0) + 1
 
     def responded(self, status: int) -> None:
-        """A response that started still computes: nothing changes before its end."""
+        """A response that started is computed on where it is answered, until its end."""
+        while len(self._addresses) > 1:
+            self._leave(self._addresses.pop())
 
     def ended(self) -> None:
-        left = self._requests[self._address] - 1
+        while self._addresses:
+            self._leave(self._addresses.pop())
+
+    def _leave(self, address: str) -> None:
+        left = self._requests[address] - 1
         if left:
-            self._requests[self._address] = left
+            self._requests[address] = left
         else:
-            del self._requests[self._address]
+            del self._requests[address]

@@ -19,7 +19,8 @@ from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
 from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
-from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
+from router.producers.shared_storage import credited
 from router.request.types import Request
 from router.scheduling.types import Decision
 
@@ -36,7 +37,9 @@ class PrecisePrefix:
     Attributes:
         name: Instance name.
         index: Whatever reads the engines' events feeds it.
+        bounds: What the index may take.
         zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
+        unusable: Tells which event streams no socket could be made for, and why.
         central: The streams of engines that connect to us, where there are any.
     """
 
@@ -49,6 +52,7 @@ class PrecisePrefix:
         clock: Callable[[], float],
         notified: bool,
         base_model: str | None = None,
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         """`clock` gives monotonic seconds; `notified`: every endpoint of the pool is subscribed to.
 
@@ -62,14 +66,18 @@ class PrecisePrefix:
         self._clock = clock
         self._notified = notified
         self._base_model = base_model
+        self.bounds = bounds
         self._waiting: set[_Guess] = set()
         self._stale_since: dict[str, float] = {}
         self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
         self.central: Central | None = None
+        self.unusable: Callable[[], Mapping[Source, str]] = dict
         self.index = PrefixIndex(
             parameters.token_processor_config.tokens,
             count_repeats=parameters.kv_events_config.count_repeats,
             tiers=tuple(self._weights),
+            index_bytes=bounds.index_bytes,
+            index_bytes_per_endpoint=bounds.index_bytes_per_endpoint,
         )
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
@@ -79,7 +87,8 @@ class PrecisePrefix:
         media = _media_blocks(tokens.media, self.index.block_size)
         lookup = self.look_up(request.model, tokens.ids, salt=request.cache_salt, media=media)
         asleep = {e.address for e in endpoints if e.metrics is not None and e.metrics.asleep}
-        match = PrefixMatch(lookup.total_blocks, self.index.block_size, self._held(lookup, asleep))
+        held = self._held(self.matches(lookup, endpoints), asleep)
+        match = PrefixMatch(lookup.total_blocks, self.index.block_size, held)
         facts.put(match, self.name)
         facts.put(lookup, self.name)
 
@@ -87,9 +96,9 @@ class PrecisePrefix:
         lookup = facts.get(Lookup, self.name)
         if lookup is None or not self._parameters.speculative_indexing:
             return None
-        holder = Holder(decision.endpoint.address, decision.endpoint.rank)
-        ticket = self.index.guess(lookup, holder, self._clock() + self._ttl_s)
-        return _Guess(self, ticket)
+        holders = [Holder(endpoint.address, endpoint.rank) for endpoint in decision.holders]
+        expires_at = self._clock() + self._ttl_s
+        return _Guess(self, [self.index.guess(lookup, holder, expires_at) for holder in holders])
 
     def look_up(
         self,
@@ -109,11 +118,16 @@ class PrecisePrefix:
         identities = [Identity(base, adapter, salt) for base in names.names]
         return self.index.match(identities, tokens[:MAX_MATCHED_BYTES], self._clock(), media)
 
+    def matches(self, lookup: Lookup, endpoints: Sequence[Endpoint]) -> Mapping[Holder, Match]:
+        """What each cache is credited with; of silent endpoints, what they can load."""
+        return credited(lookup, endpoints, self.index.feeds())
+
     def tick(self, endpoints: Sequence[Endpoint]) -> None:
         """Follow what changes with time; to be called a few times a second."""
         expires_at = self._clock() + self._ttl_s
         for guess in self._waiting:
-            self.index.extend(guess.ticket, expires_at)
+            for ticket in guess.tickets:
+                self.index.extend(ticket, expires_at)
         served = {e.address: e for e in endpoints}
         for feed in self.index.feeds():
             endpoint = served.get(feed.source.holder.address)
@@ -133,11 +147,11 @@ class PrecisePrefix:
         locator = Locator(self._parameters.kv_events_config, endpoints)
         return Central(self.index, locator, locator.topic_filter)
 
-    def _held(self, lookup: Lookup, asleep: set[str]) -> Mapping[str, HeldPrefix]:
+    def _held(self, matches: Mapping[Holder, Match], asleep: set[str]) -> Mapping[str, HeldPrefix]:
         held: dict[str, HeldPrefix] = {}
         # Endpoints that hold equally much share one match: weigh it once.
         weighed: dict[int, HeldPrefix] = {}
-        for holder, match in lookup.matches.items():
+        for holder, match in matches.items():
             if holder.address in asleep:
                 continue
             prefix = weighed.get(id(match))
@@ -183,8 +197,8 @@ class PrecisePrefix:
 class _Guess:
     """What a request in flight lets the index expect."""
 
-    def __init__(self, owner: PrecisePrefix, ticket: Ticket) -> None:
-        self.ticket = ticket
+    def __init__(self, owner: PrecisePrefix, tickets: Sequence[Ticket]) -> None:
+        self.tickets = tickets
         self._owner = owner
         self._answered = False
         owner._waiting.add(self)
@@ -193,15 +207,20 @@ class _Guess:
         self._owner._waiting.discard(self)
         self._answered = True
         if status >= FAILED_STATUS:
-            self._owner.index.withdraw(self.ticket)
+            self._withdraw()
         else:
-            ttl_s = self._owner._ttl_s
-            self._owner.index.extend(self.ticket, self._owner._clock() + ttl_s)
+            expires_at = self._owner._clock() + self._owner._ttl_s
+            for ticket in self.tickets:
+                self._owner.index.extend(ticket, expires_at)
 
     def ended(self) -> None:
         self._owner._waiting.discard(self)
         if not self._answered:
-            self._owner.index.withdraw(self.ticket)
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        for ticket in self.tickets:
+            self._owner.index.withdraw(ticket)
 
 
 def _main_model(endpoint: Endpoint | None) -> str | None:

@@ -20,6 +20,21 @@ class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     pass
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """What an index may take, in bytes; None: no bound. No parameter, but said beside them.
+
+    Attributes:
+        index_bytes: For all blocks together.
+        index_bytes_per_endpoint: For those of one endpoint.
+    """
+
+    index_bytes: int | None = None
+    index_bytes_per_endpoint: int | None = None
+
+
+UNBOUNDED = Bounds()
+
+
 class TokenProcessor(_Camel, frozen=True):
     """
     Attributes:

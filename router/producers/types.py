@@ -26,13 +26,17 @@ class Lease(Protocol):
         ...
 
 
-class Producer(Protocol):
+class Follower(Protocol):
+    """Is told of every pick: a producer, or a scorer, filter or handler that remembers."""
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
+        """The request goes where `decision` says. Called without awaiting after the pick."""
+        ...
+
+
+class Producer(Follower, Protocol):
     """States facts about a request."""
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """Put facts. What cannot be known is left out and counted; never raises for that."""
-        ...
-
-    def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
-        """The request goes to `decision.endpoint`. Called without awaiting after the pick."""
         ...

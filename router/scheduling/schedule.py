@@ -1,4 +1,4 @@
-"""schedule(): one profile's decision, as a function of values. Same arguments, same decision."""
+"""schedule(): one profile's outcome, as a function of values. Same arguments, same outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.errors import NoEndpoints, Saturated
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
 from router.request.types import Request
-from router.scheduling.types import Decision, Dropped, NamedFilter, Profile
+from router.scheduling.types import Dropped, NamedFilter, Outcome, Profile
 
 
 def schedule(
@@ -18,7 +18,7 @@ def schedule(
     endpoints: Sequence[Endpoint],
     facts: Facts,
     rng: random.Random,
-) -> Decision:
+) -> Outcome:
     """Filter, score, pick.
 
     A total is the sum of weight x score and is not divided by the weights, as in llm-d.
@@ -43,8 +43,13 @@ def schedule(
         scores[scorer.name] = dict(zip(addresses, rated, strict=True))
         weight = scorer.weight
         totals = [total + weight * score for total, score in zip(totals, rated, strict=True)]
-    targets = tuple(profile.picker.pick(endpoints, totals, rng))
-    return Decision(targets, dict(zip(addresses, totals, strict=True)), scores, tuple(dropped))
+    return Outcome(
+        profile=profile.name,
+        targets=tuple(profile.picker.pick(endpoints, totals, rng)),
+        totals=dict(zip(addresses, totals, strict=True)),
+        scores=scores,
+        dropped=tuple(dropped),
+    )
 
 
 def _kept(

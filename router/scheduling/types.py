@@ -12,6 +12,8 @@ from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
 from router.request.types import Request
 
+_NO_HEADERS: Mapping[str, str] = {}
+
 
 class Filter(Protocol):
     """Narrows the candidates.
@@ -92,16 +94,18 @@ class Dropped(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """Where a request goes and why.
+class Outcome(msgspec.Struct, frozen=True):
+    """What one profile came to.
 
     Attributes:
+        profile: Its name.
         targets: The picks, best first.
         totals: Weighted total per candidate address.
         scores: Scorer name -> address -> its unweighted score.
         dropped: What each filter took out, in order.
     """
 
+    profile: str
     targets: tuple[Endpoint, ...]
     totals: Mapping[str, float]
     scores: Mapping[str, Mapping[str, float]]
@@ -113,8 +117,54 @@ class Decision(msgspec.Struct, frozen=True):
         return self.targets[0]
 
 
+class Decision(msgspec.Struct, frozen=True):
+    """Where a request goes and why.
+
+    Attributes:
+        primary: Whose pick answers the request: in P/D the one that decodes.
+        prefill: Whose pick computes the prompt, where that is done elsewhere.
+        encode: Whose picks encode its media, where that is done elsewhere.
+        destinations: Addresses the proxy is told, best first, where they are not those of the
+            picks.
+        headers: What else the engine is told.
+        left_out: Endpoints that no profile was shown.
+    """
+
+    primary: Outcome
+    prefill: Outcome | None = None
+    encode: Outcome | None = None
+    destinations: tuple[str, ...] = ()
+    headers: Mapping[str, str] = _NO_HEADERS
+    left_out: tuple[Dropped, ...] = ()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The first pick."""
+        return self.primary.targets[0]
+
+    @property
+    def holders(self) -> tuple[Endpoint, ...]:
+        """The endpoints that will have the prompt's prefix in their cache."""
+        if self.prefill is None or self.prefill.endpoint.address == self.endpoint.address:
+            return (self.endpoint,)
+        return self.endpoint, self.prefill.endpoint
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the proxy sends the request, best first."""
+        return self.destinations or tuple(target.address for target in self.primary.targets)
+
+
+class Admitter(Protocol):
+    """Turns requests away before anything is picked for them."""
+
+    def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        """Raises a RouterError that says why not."""
+        ...
+
+
 class ProfileHandler(Protocol):
-    """Says which profiles run for a request and how their decisions become one."""
+    """Says which profiles run for a request and how their outcomes become one decision."""
 
     def decide(
         self,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from indexer.block import Holder
+from indexer.block import Holder, Match
 from indexer.hashing import pack
 from indexer.prefix_index import Lookup
+from indexer.storage import is_shared
 from router.errors import BadRequest, TokensUnknown
+from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
@@ -32,9 +34,15 @@ _decoder = msgspec.json.Decoder(_Question)
 class Matcher:
     """Looks prompts up as a request would, without sending one."""
 
-    def __init__(self, producers: Sequence[Producer], prefix: PrecisePrefix) -> None:
+    def __init__(
+        self,
+        producers: Sequence[Producer],
+        prefix: PrecisePrefix,
+        endpoints: Callable[[], Sequence[Endpoint]],
+    ) -> None:
         self._producers = producers
         self._prefix = prefix
+        self._endpoints = endpoints
 
     async def answer(self, body: bytes) -> Mapping[str, Any]:
         """`body`: an OpenAI body or ``{"model", "token_ids"}``. Raises RouterError."""
@@ -65,12 +73,15 @@ class Matcher:
         return tokens.ids
 
     def _described(self, tokens: bytes, lookup: Lookup) -> Mapping[str, Any]:
-        size = self._prefix.index.block_size
-        endpoints: dict[str, dict[str, Any]] = {}
         index = self._prefix.index
+        size = index.block_size
+        matches = self._prefix.matches(lookup, self._endpoints())
+        endpoints: dict[str, dict[str, Any]] = {}
         subscribed = {feed.source.holder for feed in index.feeds()}
-        for holder in sorted({*index.holders(), *subscribed}):
-            entry = self._entry(holder, lookup, size)
+        for holder in sorted({*index.holders(), *subscribed, *matches}):
+            if is_shared(holder):
+                continue
+            entry = self._entry(holder, matches.get(holder), size)
             known = endpoints.setdefault(holder.address, {"ranks": {}})
             known["ranks"][str(holder.rank)] = entry
         for known in endpoints.values():
@@ -85,8 +96,7 @@ class Matcher:
             "endpoints": endpoints,
         }
 
-    def _entry(self, holder: Holder, lookup: Lookup, size: int) -> dict[str, Any]:
-        match = lookup.matches.get(holder)
+    def _entry(self, holder: Holder, match: Match | None, size: int) -> dict[str, Any]:
         blocks = match.blocks if match else 0
         return {
             "blocks": blocks,

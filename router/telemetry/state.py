@@ -12,7 +12,7 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
-from router.telemetry import streams
+from router.telemetry import stream_faults, streams
 from router.telemetry.metrics import Sample, Values
 
 
@@ -85,7 +85,7 @@ class State:
         hanging = [s for s in self._tokenizers if s.stats.hanging]
         faults += ["tokenizer: does not answer in time" for _ in hanging]
         for prefix in self._prefixes:
-            faults += streams.degraded(prefix)
+            faults += stream_faults.faults(prefix)
         return faults
 
     def describe(self) -> Mapping[str, Any]:
@@ -172,6 +172,10 @@ def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
     stats, name = prefix.index.stats(), prefix.name
     sizes: Values = {(name, table): float(n) for table, n in stats.sizes.items()}
     yield Sample("warmroute_index_entries", "By table.", sizes, ("producer", "table"))
+    taken: Values = {(name,): float(stats.bytes)}
+    yield Sample("warmroute_index_bytes", "About what blocks take.", taken, ("producer",))
+    bound: Values = {(name,): float(prefix.bounds.index_bytes or 0)}
+    yield Sample("warmroute_index_bytes_bound", "0: none.", bound, ("producer",))
     rejected: Values = {(name, str(reason)): float(n) for reason, n in stats.rejected.items()}
     yield Sample(
         "warmroute_kv_events_rejected", "Messages and events left out.", rejected,
@@ -211,7 +215,9 @@ def _index(prefix: PrecisePrefix) -> Mapping[str, Any]:
         "producer": prefix.name,
         "block_size": index.block_size,
         "stats": index.stats(),
+        "bounds": prefix.bounds,
         "holders": [index.state(holder) for holder in index.holders()],
+        "unusable": {source.endpoint: why for source, why in prefix.unusable().items()},
         "feeds": [streams.describe(feed) for feed in index.feeds()],
         "central": streams.describe_central(prefix),
     }

@@ -10,6 +10,7 @@ from indexer.block import Trust
 from indexer.feed import Feed
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.metrics import Sample, Values
+from router.telemetry.stream_faults import of_stream
 
 _LABELS = ("producer", "model_server_endpoint", "rank")
 
@@ -42,6 +43,7 @@ def describe(feed: Feed) -> Mapping[str, Any]:
         "restored": feed.restored is not None,
         "stats": feed.stats,
         "rejected": dict(feed.rejected),
+        "faults": list(of_stream(feed)),
     }
 
 
@@ -53,16 +55,8 @@ def describe_central(prefix: PrecisePrefix) -> Mapping[str, Any] | None:
         "endpoint": prefix.zmq_endpoint,
         "rejected": dict(prefix.central.rejected),
         "unknown_addresses": dict(prefix.central.unknown),
+        "topics_left_out": dict(prefix.central.topics),
     }
-
-
-def degraded(prefix: PrecisePrefix) -> Iterator[str]:
-    """What works less well than it should, in a few words each."""
-    for feed in prefix.index.feeds():
-        if feed.trust is Trust.STALE:
-            yield f"endpoint {feed.source.holder.address}: its event stream is lost"
-    if prefix.central is not None and prefix.central.unknown:
-        yield f"kv events: addresses of no endpoint: {', '.join(prefix.central.unknown)}"
 
 
 def samples(prefix: PrecisePrefix) -> Iterator[Sample]:

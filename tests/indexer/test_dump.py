@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,51 +72,98 @@ def test_a_copy_is_of_one_moment() -> None:
     index.store(E1, "gpu", [1, 2], chains)
     taken = dump.copy(index, [E1])
     index.remove(E1, "gpu", [1, 2])
-    (rows,) = dump.rows(taken)
-    assert len(rows.names) == len(rows.chains) == 16
+    held, called = dump.rows(taken)
+    assert isinstance(called, dump.Called)
+    assert isinstance(held, dump.Held)
+    assert len(called.names) == len(called.chains) == len(held.chains) == 16
+
+
+def test_a_group_beside_the_prefix_comes_along() -> None:
+    index = BlockIndex(16)
+    chains = make.chains(make.prompt(2))
+    index.store(E1, "gpu", [1, 2], chains)
+    index.store(E1, "gpu", [1, 2], chains, group=1)
+    other = copied(index)
+    for each in (index, other):
+        assert each.remove(E1, "gpu", [1], group=1) == chains[:1]
+        assert each.blocks(E1) == {"gpu": 2}
+    assert other.sizes() == index.sizes()
+
+
+def test_who_was_heard_of_meanwhile_keeps_its_names() -> None:
+    chains = make.chains(make.prompt(3))
+    index = BlockIndex(16)
+    index.store(E1, "gpu", [1, 2, 3], chains)
+    other = BlockIndex(16)
+    other.store(E2, "gpu", [1, 9], [chains[1], chains[2]])
+    taken = dump.copy(index, [E1])
+    for row in dump.rows(taken):
+        assert dump.load(other, {0: E1}, row)
+    assert [other.resolve(E1, name) for name in (1, 2, 3)] == chains
+    assert [other.resolve(E2, name) for name in (1, 9)] == chains[1:]
+    assert other.remove(E1, "gpu", [1, 2, 3]) == chains
+    assert other.remove(E2, "gpu", [1, 9]) == chains[1:]
+    assert not other.match(chains)
+
+
+class Act(NamedTuple):
+    """One event: what, by whom, where, which block, and the first of the names it uses."""
+
+    what: str
+    holder: Holder
+    tier: str
+    group: int | None
+    block: int
+    offset: int
 
 
 _ACTS = st.lists(
-    st.tuples(
+    st.builds(
+        Act,
         st.sampled_from(["store", "remove"]),
         st.sampled_from(HOLDERS),
         st.sampled_from(["gpu", "cpu"]),
+        st.sampled_from([None, 1]),
         st.integers(0, 5),
         st.sampled_from([0, 100]),
     ),
     max_size=40,
 )
 
+Known = Counter[tuple[Holder, str, int | None, int]]
+"""Who holds how many copies of what it calls by a name, in a tier and group."""
 
-@settings(deadline=None, max_examples=200)
+
+@settings(deadline=None, max_examples=300)
 @given(_ACTS, _ACTS, st.booleans())
 def test_the_copy_behaves_like_the_original(
-    before: list[tuple[str, Holder, str, int, int]],
-    after: list[tuple[str, Holder, str, int, int]],
-    counts: bool,
+    before: list[Act], after: list[Act], counts: bool
 ) -> None:
     chains = make.chains(make.prompt(6))
 
-    def act(
-        index: BlockIndex,
-        acts: list[tuple[str, Holder, str, int, int]],
-        known: Counter[tuple[Holder, str, int]],
-    ) -> None:
+    def act(index: BlockIndex, acts: list[Act], known: Known) -> None:
         """An engine removes only what it announced, under the name that it gave it."""
-        for what, holder, tier, block, offset in acts:
-            key = holder, tier, offset + block
+        for what, holder, tier, group, block, offset in acts:
+            name = offset + block
+            key = holder, tier, group, name
             if what == "store":
-                index.store(holder, tier, [offset + block], [chains[block]])
+                index.store(holder, tier, [name], [chains[block]], group)
                 known[key] = known[key] + 1 if counts else 1
             elif known[key]:
                 known[key] -= 1
-                index.remove(holder, tier, [offset + block])
+                index.remove(holder, tier, [name], group)
 
     index = BlockIndex(16, counts)
-    known: Counter[tuple[Holder, str, int]] = Counter()
+    known: Known = Counter()
     act(index, before, known)
     other = copied(index)
     assert told(other) == told(index)
-    act(index, after, known.copy())
-    act(other, after, known.copy())
+    left = known.copy()
+    act(index, after, known)
+    act(other, after, left)
+    assert told(other) == told(index)
+    for each in (index, other):
+        for (holder, tier, group, name), count in left.items():
+            for _ in range(count):
+                each.remove(holder, tier, [name], group)
     assert told(other) == told(index)

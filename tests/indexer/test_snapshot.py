@@ -110,6 +110,32 @@ def test_a_removal_that_names_its_group_finds_what_was_kept() -> None:
     assert score(again) == 2
 
 
+def test_a_hybrid_engine_is_credited_what_all_its_groups_have() -> None:
+    full: dict[str, Any] = {"group_idx": 0, "kv_cache_spec_kind": "full_attention"}
+    window: dict[str, Any] = {"group_idx": 1, "kv_cache_spec_kind": "sliding_window"}
+    window["kv_cache_spec_sliding_window"] = 32
+    index = PrefixIndex(16)
+    opened(index).receive(
+        make.frames(0, make.stored(**full), make.stored(NAMES[:2], make.prompt(2), **window)), 1.0
+    )
+    again, feed = restored(kept(index))
+    feed.proven()
+    assert score(again) == score(index) == 2
+    for each, stream in ((again, feed), (index, index.feeds()[0])):
+        stream.receive(make.frames(1, make.removed(NAMES[1:2], group_idx=1)), 1.0)
+        assert score(each) == 1
+
+
+def test_the_size_of_the_engines_blocks_comes_along() -> None:
+    index = PrefixIndex(16)
+    opened(index).receive(make.frames(0, make.stored([1, 2], make.prompt(4), block_size=32)), 1.0)
+    again, feed = restored(kept(index))
+    feed.proven()
+    assert again.state(E1).block_size == 32
+    assert score(again) == 4
+    assert again.match([BASE], pack(make.prompt(4)[:48]), 0.0).matches[E1].blocks == 2
+
+
 def test_what_was_incomplete_stays_so() -> None:
     index = PrefixIndex(16)
     opened(index).receive(make.frames(7, make.stored()), 1.0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from router.director import Director, Routed
-from router.errors import BadRequest, NoEndpoints, RouterError, ShuttingDown
-from router.pool.endpoint import Endpoint
+from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
+from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
@@ -19,9 +19,10 @@ from router.request.types import Request
 from router.request.usage import Usage
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
+from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, NamedScorer, Profile
+from router.scheduling.types import Decision, Dropped, NamedScorer, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 from tests.support import make
 from tests.support.envoy_messages import POST
@@ -74,7 +75,14 @@ class Notes:
 class Fixture:
     """A director over a pool, with a clock that ticks by itself."""
 
-    def __init__(self, *addresses: str, known: Known | None = None, usage_sample: int = 1) -> None:
+    def __init__(
+        self,
+        *addresses: str,
+        known: Known | None = None,
+        usage_sample: int = 1,
+        handler: ProfileHandler | None = None,
+        **others: Any,
+    ) -> None:
         self.pool = Pool(make.endpoint(address) for address in addresses)
         self.known = known or Known()
         self.load = InFlightLoad("load")
@@ -86,13 +94,14 @@ class Fixture:
         )
         self.director = Director(
             profiles={"default": Profile("default", (), scorers, MaxScorePicker())},
-            handler=SingleProfileHandler(),
+            handler=handler or SingleProfileHandler(),
             pool=self.pool,
             producers=[self.known, self.load],
             observer=self.notes,
             rng=random.Random(3),
             clock=self._tick,
             usage_sample=usage_sample,
+            **others,
         )
 
     def _tick(self) -> float:
@@ -121,6 +130,29 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.took_ms == 250
 
 
+async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    fixture.pool.served("a:1", ServedModels(names=("m",), adapters={"sql": "m"}))
+    fixture.pool.served("b:1", ServedModels(names=("m",)))
+    body = b'{"model": "sql", "prompt": "hi"}'
+    for _ in range(3):  # b:1 holds the prefix and would win
+        assert (await fixture.route(body)).destination == "a:1"
+    assert fixture.notes.routed_[0].dropped == (Dropped("served-models", ("b:1",)),)
+    assert (await fixture.route()).destination == "b:1"
+    assert fixture.notes.routed_[-1].dropped == ()
+
+
+async def test_a_model_whose_only_endpoints_are_down_is_refused_by_name() -> None:
+    fixture = Fixture("a:1", "b:1")
+    fixture.pool.served("a:1", ServedModels(names=("m",)))
+    fixture.pool.served("b:1", ServedModels(names=("o",)))
+    fixture.pool.scraped("a:1", EngineMetrics())
+    for _ in range(3):
+        fixture.pool.scrape_failed("a:1")
+    with pytest.raises(NoEndpoints, match="serves 'm'"):
+        await fixture.route()
+
+
 async def test_the_last_token_is_never_expected_to_be_reused() -> None:
     fixture = Fixture("b:1", known=Known(MATCH, tokens=64))
     await fixture.route()
@@ -132,6 +164,54 @@ async def test_a_request_without_an_id_gets_one() -> None:
     first, second = await fixture.route(), await fixture.route()
     assert len(first.headers["x-request-id"]) == 32
     assert first.headers != second.headers
+
+
+class Elsewhere:
+    """A handler that has the prompt computed at c:1, and says so."""
+
+    def decide(
+        self,
+        request: Request,
+        profiles: Mapping[str, Profile],
+        endpoints: Sequence[Endpoint],
+        facts: Facts,
+        rng: random.Random,
+    ) -> Decision:
+        (primary,) = (schedule(p, request, endpoints, facts, rng) for p in profiles.values())
+        prefill = make.outcome("c:1", profile="prefill")
+        headers = {"x-prefiller-host-port": "c:1"}
+        return Decision(primary, prefill=prefill, headers=headers, destinations=("a:9", "a:8"))
+
+
+async def test_what_a_handler_decides_reaches_the_proxy_and_the_producers() -> None:
+    fixture = Fixture("a:1", handler=Elsewhere())
+    routed = await fixture.route(request_id="r")
+    assert routed.destination == "a:9"
+    assert routed.headers == {"x-prefiller-host-port": "c:1"}
+    assert fixture.load.requests == {"a:1": 1, "c:1": 1}
+
+
+async def test_whoever_follows_picks_hears_of_them_and_of_their_ends() -> None:
+    follower = Known()
+    fixture = Fixture("a:1", followers=[follower])
+    fixture.director.ended(await fixture.route())
+    assert follower.told == ["decided a:1", "ended"]
+
+
+class Full:
+    """Lets nobody in."""
+
+    def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        raise Saturated(f"no room for {request.model} on {len(endpoints)}")
+
+
+async def test_an_admitter_turns_requests_away_before_anything_is_picked() -> None:
+    fixture = Fixture("a:1", admitters=[Full()])
+    with pytest.raises(Saturated, match="no room for m on 1"):
+        await fixture.route()
+    assert fixture.load.requests == {}
+    ((record, _),) = fixture.notes.refused_
+    assert record.endpoint is None
 
 
 async def test_a_burst_spreads_because_picks_count_at_once() -> None:

@@ -7,7 +7,10 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import zmq
 from aiohttp import web
+
+EVENTS_PORT = 5557
 
 MAX_BYTES = 128 * 1024 * 1024
 
@@ -63,7 +66,7 @@ class EchoEngine:
 
 @asynccontextmanager
 async def echo_engine(host: str, port: int = 8000) -> AsyncIterator[EchoEngine]:
-    """Serve until the block ends."""
+    """Serve until the block ends; of events there are none."""
     engine = EchoEngine()
     runner = web.ServerRunner(
         web.Server(engine.answer, handler_cancellation=True), shutdown_timeout=1.0
@@ -71,6 +74,8 @@ async def echo_engine(host: str, port: int = 8000) -> AsyncIterator[EchoEngine]:
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        yield engine
+        with zmq.Context() as context, context.socket(zmq.PUB) as events:
+            events.bind(f"tcp://{host}:{EVENTS_PORT}")
+            yield engine
     finally:
         await runner.cleanup()

@@ -7,6 +7,7 @@ from typing import Any
 from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.facts import Facts, HeldPrefix, InFlight, PrefixMatch
 from router.request.types import Kind, Request
+from router.scheduling.types import Decision, Outcome
 
 
 def endpoint(address: str = "10.0.0.1:8000", **fields: Any) -> Endpoint:
@@ -15,6 +16,18 @@ def endpoint(address: str = "10.0.0.1:8000", **fields: Any) -> Endpoint:
     if figures:
         fields["metrics"] = EngineMetrics(**figures)
     return Endpoint(**{"name": address, "address": address, **fields})
+
+
+def outcome(*targets: Endpoint | str, profile: str = "default") -> Outcome:
+    """A profile that picked these."""
+    picked = tuple(endpoint(t) if isinstance(t, str) else t for t in targets)
+    return Outcome(profile, picked, {}, {}, ())
+
+
+def decision(target: Endpoint | str = "10.0.0.1:8000", *, prefill: str | None = None) -> Decision:
+    """A request that goes there, and whose prompt is computed at `prefill`."""
+    other = None if prefill is None else outcome(prefill, profile="prefill")
+    return Decision(outcome(target), prefill=other)
 
 
 def request(**fields: Any) -> Request:

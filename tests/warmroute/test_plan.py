@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from router.pool.discovery.file import parse
-from warmroute import up
+from router.producers.prefix_parameters import Bounds
+from warmroute import serve, up
 from warmroute.errors import StartError
 from warmroute.plan import Plan, engine_command, make_plan, router_command, tokenizer_command
 
@@ -54,6 +55,17 @@ def test_every_model_is_tokenized_and_the_first_is_served(tmp_path: Path) -> Non
     made = plan(tmp_path, *flags)
     assert [f for f in tokenizer_command(made) if f.startswith("--model")] == flags
     assert [f for f in engine_command(made, "h", 1) if f.startswith("--model")] == flags[:1]
+
+
+def test_what_bounds_and_keeps_the_index_is_passed_on_to_the_router(tmp_path: Path) -> None:
+    given = ["--index-bytes=64Mi", "--index-bytes-per-endpoint=1Mi", f"--state-dir={tmp_path}"]
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    flags = router_command(plan(tmp_path, *given, "--state-interval=1500ms"))
+    chosen = serve.options(parser.parse_args(flags[flags.index("serve") + 1 :]))
+    assert chosen.bounds == Bounds(64 << 20, 1 << 20)
+    assert (chosen.state_dir, chosen.state_interval_s) == (tmp_path, 1.5)
+    assert not [flag for flag in router_command(plan(tmp_path)) if "state-dir" in flag]
 
 
 @pytest.mark.parametrize(

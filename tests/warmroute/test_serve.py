@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from router.producers.prefix_parameters import Bounds
 from warmroute import serve
 from warmroute.errors import StartError
 
@@ -48,6 +49,13 @@ def test_the_defaults_are_those_of_the_field() -> None:
     }
     assert {name: getattr(chosen, name) for name in told} == told
     assert list(chosen.config.profiles) == ["default"]
+
+
+def test_the_index_is_bounded_unless_it_is_said_otherwise() -> None:
+    assert options("--endpoints=e").bounds == Bounds(2 << 30, None)
+    told = options("--endpoints=e", "--index-bytes=64Mi", "--index-bytes-per-endpoint=1Mi")
+    assert told.bounds == Bounds(64 << 20, 1 << 20)
+    assert options("--endpoints=e", "--index-bytes=0").bounds == Bounds()
 
 
 def test_the_configuration_can_name_endpoints_and_intervals(tmp_path: Path) -> None:

@@ -26,4 +26,4 @@ class SingleProfileHandler(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         rng: random.Random,
     ) -> Decision:
         (profile,) = profiles.values()
-        return schedule(profile, request, endpoints, facts, rng)
+        return Decision(schedule(profile, request, endpoints, facts, rng))

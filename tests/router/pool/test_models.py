@@ -36,11 +36,12 @@ def test_cards_of_one_root_are_aliases_and_others_are_not() -> None:
         b'{"data": [{"id": "a", "root": "r"}, {"id": "b", "root": "r"},'
         b' {"id": "c", "root": "s"}, {"id": "d"}]}'
     )
-    assert parse_models(body) == served("a", "b", root="r")
+    assert parse_models(body) == ServedModels(names=("a", "b"), root="r", others=("c", "d"))
 
 
 def test_two_cards_without_a_root_are_not_proven_to_be_one_model() -> None:
-    assert parse_models(b'{"data": [{"id": "a"}, {"id": "b"}]}') == served("a")
+    body = b'{"data": [{"id": "a"}, {"id": "b"}, {"id": "b"}]}'
+    assert parse_models(body) == ServedModels(names=("a",), others=("b",))
 
 
 def test_an_empty_list_serves_nothing() -> None:

@@ -229,6 +229,22 @@ def test_model_names_follow_what_the_engines_serve() -> None:
     assert pool.resolve_model("alias").names == ("alias",)
 
 
+def test_an_adapter_is_served_where_it_is_listed_as_lists_change() -> None:
+    pool = Pool([endpoint(), endpoint("b", B)])
+    assert pool.serving("sql") == pool.candidates()
+    for address in (A, B):
+        pool.served(address, ServedModels(names=("tiny",)))
+    pool.served(B, ServedModels(names=("tiny",), adapters={"sql": "tiny"}))
+    assert [e.name for e in pool.serving("sql")] == ["b"]
+    assert pool.serving("tiny") == pool.candidates()
+    pool.scraped(B, metrics())
+    for _ in range(DEAD_AFTER):
+        pool.scrape_failed(B)
+    assert pool.serving("sql") == ()
+    pool.replace([endpoint()])
+    assert pool.serving("sql") == pool.candidates()
+
+
 def test_model_names_are_worked_out_once_until_the_models_change() -> None:
     pool = Pool([endpoint()])
     pool.served(A, ServedModels(names=("tiny",)))

@@ -7,17 +7,12 @@ from hypothesis import strategies as st
 
 from router.producers.facts import Facts, InFlight
 from router.producers.inflight import InFlightLoad
-from router.scheduling.types import Decision
 from tests.support import make
-
-
-def to(address: str) -> Decision:
-    return Decision((make.endpoint(address),), {}, {}, ())
 
 
 async def test_the_count_is_seen_by_the_next_request_at_once() -> None:
     load, facts = InFlightLoad("load"), Facts()
-    lease = load.decided(make.request(), facts, to("a"))
+    lease = load.decided(make.request(), facts, make.decision("a"))
     await load.produce(make.request(), (), facts)
     counted = facts.get(InFlight, "load")
     assert counted is not None
@@ -33,10 +28,26 @@ def test_counts_equal_the_open_requests_and_return_to_nothing(
     addresses: list[str], rng: random.Random
 ) -> None:
     load = InFlightLoad("load")
-    open_ = [(a, load.decided(make.request(), Facts(), to(a))) for a in addresses]
+    open_ = [(a, load.decided(make.request(), Facts(), make.decision(a))) for a in addresses]
     rng.shuffle(open_)
     while open_:
         left = [address for address, _ in open_]
         assert load.requests == {a: left.count(a) for a in set(left)}
         open_.pop()[1].ended()
+    assert load.requests == {}
+
+
+async def test_a_prompt_that_is_computed_elsewhere_counts_there_until_the_answer_starts() -> None:
+    load = InFlightLoad("load")
+    lease = load.decided(make.request(), Facts(), make.decision("d", prefill="p"))
+    assert load.requests == {"d": 1, "p": 1}
+    lease.responded(200)
+    assert load.requests == {"d": 1}
+    lease.ended()
+    assert load.requests == {}
+
+
+async def test_an_exchange_that_ends_early_leaves_nothing_behind() -> None:
+    load = InFlightLoad("load")
+    load.decided(make.request(), Facts(), make.decision("d", prefill="p")).ended()
     assert load.requests == {}

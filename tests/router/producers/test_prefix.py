@@ -13,8 +13,7 @@ from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix import PrecisePrefix
-from router.producers.prefix_parameters import PrecisePrefixParameters
-from router.scheduling.types import Decision
+from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
 from tests.support import make
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
@@ -24,7 +23,7 @@ PROMPT = pack(range(64))
 class Fixture:
     """A producer over a pool, engines that announce blocks, and a clock that a test moves."""
 
-    def __init__(self, *endpoints: Endpoint, **parameters: Any) -> None:
+    def __init__(self, *endpoints: Endpoint, bounds: Bounds = UNBOUNDED, **parameters: Any) -> None:
         self.pool = Pool(endpoints or (make.endpoint(A), make.endpoint(B)))
         self.now = 100.0
         given = {"speculativeIndexing": True, **parameters}
@@ -34,12 +33,15 @@ class Fixture:
             resolve=self.pool.resolve_model,
             clock=lambda: self.now,
             notified=True,
+            bounds=bounds,
         )
         self.feeds = {
             endpoint.address: self.prefix.index.open(source)
             for endpoint in self.pool.snapshot()
             for source in self.prefix.sources(endpoint)
         }
+        for feed in self.feeds.values():
+            feed.connected()
         self._seq = dict.fromkeys(self.feeds, -1)
 
     def announce(self, address: str, *events: Any, topic: bytes = b"kv@x@m") -> None:
@@ -60,9 +62,9 @@ class Fixture:
         assert (match.total_blocks, match.block_size) == (4, 16)
         return dict(match.held)
 
-    async def send(self, address: str) -> Any:
-        """Pick an endpoint; the lease of that request."""
-        decision = Decision((make.endpoint(address),), {}, {}, ())
+    async def send(self, address: str, prefill: str | None = None) -> Any:
+        """Pick an endpoint, and another for the prompt; the lease of that request."""
+        decision = make.decision(address, prefill=prefill)
         return self.prefix.decided(make.request(), await self.facts(), decision)
 
     async def reach(self, address: str) -> int:
@@ -307,3 +309,11 @@ async def test_the_same_text_around_another_image_matches_only_before_it() -> No
         match = facts.get(PrefixMatch, "prefix")
         assert match is not None
         assert match.held[A].blocks == blocks
+
+
+async def test_whoever_computes_the_prompt_is_expected_to_hold_it_too() -> None:
+    fixture = Fixture(speculativeIndexing=True)
+    lease = await fixture.send(A, prefill=B)
+    assert [await fixture.reach(address) for address in (A, B)] == [4, 4]
+    lease.responded(503)
+    assert [await fixture.reach(address) for address in (A, B)] == [0, 0]

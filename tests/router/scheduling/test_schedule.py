@@ -16,7 +16,7 @@ from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, NamedFilter, NamedScorer, Profile
+from router.scheduling.types import NamedFilter, NamedScorer, Outcome, Profile
 from tests.support import make
 
 
@@ -40,7 +40,7 @@ class OutOfRange(msgspec.Struct, frozen=True):
         return [-3.0, 7.0][: len(endpoints)]
 
 
-def decide(profile: Profile, *endpoints: Endpoint, facts: Facts | None = None) -> Decision:
+def decide(profile: Profile, *endpoints: Endpoint, facts: Facts | None = None) -> Outcome:
     known = facts or make.facts()
     return schedule(profile, make.request(), endpoints, known, random.Random(0))
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from indexer.feed import Source
+from indexer.storage import shared_by
 from router.errors import BadRequest, TokensUnknown
 from router.pool.endpoint import Endpoint, KvEvents
 from router.producers.facts import Facts, Tokens
@@ -32,7 +34,7 @@ class TextTokens:
 
 
 def matcher(fixture: Fixture) -> Matcher:
-    return Matcher([TextTokens(), fixture.prefix], fixture.prefix)
+    return Matcher([TextTokens(), fixture.prefix], fixture.prefix, fixture.pool.snapshot)
 
 
 def asked(**question: object) -> bytes:
@@ -100,6 +102,17 @@ async def test_ranks_behind_one_port_are_told_apart() -> None:
     told = answer["endpoints"][A]
     assert told["blocks"] == 2
     assert {rank: entry["blocks"] for rank, entry in told["ranks"].items()} == {"0": 0, "1": 2}
+
+
+async def test_shared_storage_is_credited_to_endpoints_and_listed_as_none_itself() -> None:
+    fixture = Fixture()
+    feed = fixture.prefix.index.open(Source(shared_by("m"), "tcp://x", unordered=True))
+    payload = msgspec.msgpack.encode([1.0, [stored([1, 2], range(32))], 0])
+    feed.receive([b"kv@OBJECT_STORE@m", bytes(8), payload], 1.0)
+    answer = await matcher(fixture).answer(asked(token_ids=list(range(64))))
+    assert set(answer["endpoints"]) == {A, B}
+    for told in answer["endpoints"].values():
+        assert (told["blocks"], told["tiers"]) == (2, {"shared_storage": 2})
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from indexer.budget import ENTRY_BYTES, STORED_BYTES
 from router.extproc.stats import StreamStats
 from router.pool.endpoint import EngineMetrics
 from router.pool.outliers import Outliers
 from router.producers.facts import Facts
 from router.producers.inflight import InFlightLoad
+from router.producers.prefix_parameters import Bounds
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Missing
-from router.scheduling.types import Decision
 from router.telemetry.metrics import Metrics
 from router.telemetry.state import State
 from tests.router.producers.test_prefix import A, B, Fixture, removed, stored
@@ -80,7 +81,7 @@ def test_the_description_is_json_and_tells_of_every_part() -> None:
     state, sidecar, load = state_of(fixture)
     fixture.announce(A, stored([1, 2], range(32)))
     sidecar.stats.missing[Missing.TIMEOUT] += 2
-    load.decided(make.request(), Facts(), Decision((make.endpoint(A),), {}, {}, ()))
+    load.decided(make.request(), Facts(), make.decision(A))
     told = msgspec.json.decode(msgspec.json.encode(state.describe()))
     first = next(e for e in told["endpoints"] if e["address"] == A)
     assert (first["alive"], first["in_flight"], first["metrics"]) == (True, 1, None)
@@ -90,6 +91,26 @@ def test_the_description_is_json_and_tells_of_every_part() -> None:
     feed = next(f for f in index["feeds"] if f["holder"]["address"] == A)
     assert (feed["stats"]["last_seq"], feed["models"]) == (0, ["m"])
     assert told["tokenizers"] == [{"connected": False, "tokenized": 0, "missing": {"timeout": 2}}]
+
+
+def test_what_the_index_takes_stands_beside_what_it_may_take() -> None:
+    fixture = Fixture(bounds=Bounds(4 * STORED_BYTES, 3 * STORED_BYTES))
+    state, _, _ = state_of(fixture)
+    fixture.announce(A, stored([1, 2, 3, 4], range(64)))
+    told = msgspec.json.decode(msgspec.json.encode(state.describe()))["indexes"][0]
+    assert told["bounds"] == {
+        "index_bytes": 4 * STORED_BYTES,
+        "index_bytes_per_endpoint": 3 * STORED_BYTES,
+    }
+    taken = 3 * (ENTRY_BYTES["blocks"] + ENTRY_BYTES["names"])
+    assert told["stats"]["bytes"] == taken
+    (holder,) = [h for h in told["holders"] if h["holder"]["address"] == A]
+    assert (holder["bytes"], holder["dropped_blocks"]) == (taken, 1)
+    metrics = Metrics(lambda _: True)
+    metrics.watch(state.samples)
+    value = metrics.registry.get_sample_value
+    assert value("warmroute_index_bytes", {"producer": "prefix"}) == taken
+    assert value("warmroute_index_bytes_bound", {"producer": "prefix"}) == 4 * STORED_BYTES
 
 
 def test_counters_of_the_parts_become_metrics() -> None:
