@@ -9,8 +9,8 @@ from sys import getsizeof
 
 import msgspec
 
-ENTRY_BYTES = 180
-"""What an entry takes beside its text and its ids: its places in the table and in the order."""
+ENTRY_BYTES = 250
+"""What an entry takes beside its text and its ids: places in the tables and in the order."""
 
 _RUN = 32
 """Pieces that are encoded in one call: more would only need more memory."""
@@ -47,6 +47,12 @@ class PieceCache:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, bytes] = OrderedDict()
+        self.following: dict[str, str] = {}
+        """A piece that is here to the one that was new behind it, which is here too. Only to read.
+
+        A piece that is taken from here is found without reading it: Python keeps its hash.
+        """
+        self._before: dict[str, str] = {}
         self._stats = CacheStats()
 
     def stats(self) -> CacheStats:
@@ -82,25 +88,42 @@ class PieceCache:
                 self._stats.hit_tokens += len(ids) >> 2
         return ids
 
-    def put(self, piece: str, ids: bytes) -> None:
-        """Keep a piece's ids, at the cost of others."""
-        size = _size(piece, ids)
+    def put(self, run: Sequence[str], encoded: Sequence[bytes]) -> None:
+        """Keep the ids of neighbouring pieces, at the cost of others."""
+        before: str | None = None
         with self._lock:
-            self._stats.new_tokens += len(ids) >> 2
-            if size > self._max_bytes >> 3 or piece in self._entries:
-                return
-            self._entries[piece] = ids
-            self._stats.bytes += size
-            while self._stats.bytes > self._max_bytes:
-                self._stats.bytes -= _size(*self._entries.popitem(last=False))
-                self._stats.evicted += 1
+            for piece, ids in zip(run, encoded, strict=True):
+                before = piece if self._keep(piece, ids, before) else None
 
     def _encoded(self, run: Sequence[str], encode: EncodeRun) -> Sequence[bytes]:
         """Ids of pieces that are not here, which are kept from now on."""
         encoded = encode(run)
-        for piece, ids in zip(run, encoded, strict=True):
-            self.put(piece, ids)
+        self.put(run, encoded)
         return encoded
+
+    def _keep(self, piece: str, ids: bytes, before: str | None) -> bool:
+        self._stats.new_tokens += len(ids) >> 2
+        size = _size(piece, ids)
+        if size > self._max_bytes >> 3 or piece in self._entries:
+            return False
+        self._entries[piece] = ids
+        if before is not None:
+            self.following[before] = piece
+            self._before[piece] = before
+        self._stats.bytes += size
+        while self._stats.bytes > self._max_bytes:
+            self._forget_oldest()
+        return True
+
+    def _forget_oldest(self) -> None:
+        piece, ids = self._entries.popitem(last=False)
+        self._stats.bytes -= _size(piece, ids)
+        self._stats.evicted += 1
+        # No text is kept alive that is not accounted for.
+        if (before := self._before.pop(piece, None)) is not None:
+            del self.following[before]
+        if (behind := self.following.pop(piece, None)) is not None:
+            del self._before[behind]
 
 
 def _size(piece: str, ids: bytes) -> int:

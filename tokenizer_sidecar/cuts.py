@@ -9,7 +9,7 @@ A cut lies between two characters. It is safe where three things hold:
 
 Whether they hold is found out once, for groups of characters that behave alike. A special token is
 a safe place too, just before it. Parts are about 4 KB, and where one ends depends only on the text
-from its beginning on, so texts that begin alike have the same first parts.
+from its beginning to a little beyond its end, so texts that begin alike have the same first parts.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ Hangul. None of them ever combines with a character before it when text is norma
 _LOOK_CHARS = 64
 """How far a space is looked for before any other place will do: it is found in no time."""
 
+_NOTHING: Mapping[str, str] = {}
+
 _GROUP_OF = {character: i for i, group in enumerate(GROUPS) for character in group}
 
 
@@ -76,6 +78,7 @@ class Cutter:
     ) -> None:
         self._piece_chars = piece_chars
         self._min_chars = int(piece_chars * _SHORTEST)
+        self._look_chars = min(piece_chars, _LOOK_CHARS)
         safe = _between(~joined)
         self._safe = re.compile(safe) if safe else None
         before = "".join(
@@ -88,32 +91,41 @@ class Cutter:
         self._signs = _signs(added.separators)
         """In all separators. Searching for a single character is much faster still."""
 
-    def pieces(self, text: str) -> Iterator[str]:
-        """The text's parts; one if there is no place to cut."""
+    def pieces(self, text: str, following: Mapping[str, str] = _NOTHING) -> Iterator[str]:
+        """The text's parts; one if there is no place to cut.
+
+        Args:
+            following: A part to one that was seen behind it. Where that comes again it is given out
+                itself, which takes a comparison and no search.
+        """
         start, safe, length = 0, 0, len(text)
+        expected: str | None = None
         while length - start > self._min_chars:
             # Looked for only when passed, so that a text without such places is read once.
             if safe < start + self._piece_chars:
                 safe = self._next_safe(text, start + self._piece_chars)
-            piece = self._first_of(text, start, safe)
+            piece = self._first_of(text, start, safe, expected)
             yield piece
             start += len(piece)
+            expected = following.get(piece)
         if start < length or not length:
             yield text[start:]
 
     def _next_safe(self, text: str, start: int) -> int:
         if start >= len(text) or self._safe is None:
             return len(text)
-        match = self._space.search(text, start, start + _LOOK_CHARS) if self._space else None
+        match = self._space.search(text, start, start + self._look_chars) if self._space else None
         match = match or self._safe.search(text, start)
         return match.start() if match else len(text)
 
-    def _first_of(self, text: str, start: int, safe: int) -> str:
+    def _first_of(self, text: str, start: int, safe: int, expected: str | None) -> str:
         """The text from here to the safe place, or to a separator before it."""
         if safe - start > 2 * self._piece_chars:
             return text[start : self._separator_before(text, start + self._min_chars, safe)]
         # Most parts of a wide text are narrow, and searching those takes a fraction.
         piece = text[start:safe]
+        if piece == expected:
+            return expected  # itself a part, so there is no separator in it
         return piece[: self._separator_before(piece, self._min_chars, len(piece))]
 
     def _separator_before(self, text: str, start: int, end: int) -> int:

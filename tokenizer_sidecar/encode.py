@@ -154,7 +154,7 @@ class Encoder:
     def _ids(self, text: str) -> bytes:
         """Packed ids of the text alone; only pieces not seen before are encoded."""
         cutter = self.found.cutter
-        pieces = [text] if cutter is None else cutter.pieces(text)
+        pieces = [text] if cutter is None else cutter.pieces(text, self._cache.following)
         return self._cache.through(pieces, self._new)
 
     def _new(self, pieces: Sequence[str]) -> Sequence[bytes]:

@@ -78,8 +78,9 @@ class TekkenEncoder:
 
     def ids(self, text: str) -> bytes:
         """Packed ids of the text alone. Raises RenderError."""
-        pieces = [text] if self._cutter is None else self._cutter.pieces(text)
-        return self._cache.through(pieces, lambda run: list(map(self._piece, run)))
+        cutter, cache = self._cutter, self._cache
+        pieces = [text] if cutter is None else cutter.pieces(text, cache.following)
+        return cache.through(pieces, lambda run: list(map(self._piece, run)))
 
     def _piece(self, piece: str) -> bytes:
         require_utf8(piece)

@@ -20,7 +20,7 @@ def room(count: int, piece: str, ids: bytes = IDS) -> int:
 
 def put(cache: PieceCache, *pieces: str) -> None:
     for piece in pieces:
-        cache.put(piece, IDS)
+        cache.put([piece], [IDS])
 
 
 def test_what_was_not_asked_for_the_longest_is_forgotten_first() -> None:
@@ -36,7 +36,7 @@ def test_what_was_not_asked_for_the_longest_is_forgotten_first() -> None:
 
 def test_statistics_are_in_tokens() -> None:
     cache = PieceCache(1 << 20)
-    cache.put("abc", IDS * 2)
+    cache.put(["abc"], [IDS * 2])
     for piece in ("abc", "abc", "other"):
         cache.get(piece)
     stats = cache.stats()
@@ -102,7 +102,7 @@ def test_whatever_is_kept_the_ids_are_those_of_all_pieces_in_their_order(
 def test_memory_is_bounded_and_answers_are_what_was_put(puts: list[tuple[str, int]]) -> None:
     cache = PieceCache(3000)
     for letter, count in puts:
-        cache.put(letter * count, letter.encode() * 4)
+        cache.put([letter * count], [letter.encode() * 4])
         assert cache.stats().bytes <= 3000
         for known in (cache.get(each * count) for each in "abcdefghijklmnop"):
             assert known is None or count == 0 or len(set(known)) == 1
@@ -117,10 +117,33 @@ def test_many_threads_keep_the_account_right() -> None:
         for i in range(400):
             piece = f"{(i * seed) % 97:04}"
             if cache.get(piece) is None:
-                cache.put(piece, IDS)
+                cache.put([piece], [IDS])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(1, 25)))
     stats = cache.stats()
     assert stats.bytes == room(stats.entries, "0000")
     assert stats.entries <= 40
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30), max_size=12, unique=True), max_size=20),
+    st.integers(0, 20),
+)
+def test_what_follows_a_piece_is_there_as_long_as_both_are(
+    runs: list[list[int]], pieces: int
+) -> None:
+    cache = PieceCache(room(pieces, "00"))
+    for run in runs:
+        cache.put([f"{number:02}" for number in run], [IDS] * len(run))
+        for before, behind in cache.following.items():
+            assert cache.get(before) is not None
+            assert cache.get(behind) is not None
+        assert len(set(cache.following.values())) == len(cache.following)
+
+
+def test_a_piece_is_followed_by_the_one_that_was_new_behind_it() -> None:
+    cache = PieceCache(1 << 20)
+    cache.through("abc", Encoding())
+    cache.through("abxyc", Encoding())
+    assert cache.following == {"a": "b", "b": "c", "x": "y"}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,31 @@ def test_splitting_pieces_is_splitting_the_whole(name: str, data: st.DataObject)
         part for piece in everywhere(name).pieces(text) for part in library_pieces(name, piece)
     ]
     assert pieces == library_pieces(name, text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@settings(deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=3), TEXTS, st.integers(1, 12))
+def test_what_is_expected_changes_no_piece(
+    name: str, seen: list[str], text: str, piece_chars: int
+) -> None:
+    places = between_pieces(pattern(name)) | between_added(end_added)
+    cutter = Cutter(places, end_added, piece_chars=piece_chars)
+    # Whatever was seen: pieces of the same text, of other texts, and of those that begin alike.
+    following = {
+        before: behind
+        for known in (text, *seen, text + seen[0])
+        for before, behind in pairwise(cutter.pieces(known))
+    }
+    assert list(cutter.pieces(text, following)) == list(cutter.pieces(text))
+
+
+def test_a_piece_that_is_expected_is_given_out_itself() -> None:
+    cutter = Cutter(between_pieces(pattern("llama3")), none_added, piece_chars=5)
+    text = "some words that make pieces"
+    first, second, *_ = cutter.pieces(text)
+    _, found, *_ = cutter.pieces(text, {first: second})
+    assert found is second
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "o200k", "deepseek"])
