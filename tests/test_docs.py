@@ -25,6 +25,7 @@ from router.errors import RouterError
 from router.extproc import headers
 from router.pool.discovery.file import parse as parse_endpoints
 from router.producers.tokens import Missing
+from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
@@ -122,6 +123,7 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),
+        "answer": set(catalog.ANSWERERS),
         "producer": set(catalog.PRODUCERS),
         "data source": set(catalog.SOURCES),
         "extractor": set(catalog.EXTRACTORS),
@@ -331,6 +333,16 @@ def test_the_protocol_page_names_every_header_that_never_passes() -> None:
     text = markdown.read("docs/ext_proc.md")
     for name in headers.REMOVED:
         assert f"`{name}`" in text
+
+
+def test_the_protocol_page_lists_every_api_that_is_read() -> None:
+    table = markdown.sections(markdown.read("docs/ext_proc.md"))["Which bodies are read"]
+    listed: dict[str, str] = {}
+    for paths, names, _ in markdown.rows(table):
+        each = re.findall(r"`(.+?)`", names)
+        told = re.findall(r"`(.+?)`", paths)
+        listed |= dict(zip(told, each * len(told) if len(each) == 1 else each, strict=True))
+    assert listed == {path: api.name for path, api in APIS.items()}
 
 
 def test_the_protocol_page_lists_every_refusal() -> None:

@@ -23,7 +23,7 @@ from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
 from router.producers.types import Follower
-from router.scheduling.types import Profile, ProfileHandler
+from router.scheduling.types import Answerer, Profile, ProfileHandler
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -37,6 +37,7 @@ class Config(msgspec.Struct, frozen=True):
         discovery: Where endpoints come from, if the file says.
         metrics: How metrics are read.
         followers: Plugins that are told of every pick, beside producers.
+        answerers: Plugins that add to the headers of answers.
         warnings: What cannot have the effect somebody hoped for.
     """
 
@@ -47,7 +48,14 @@ class Config(msgspec.Struct, frozen=True):
     discovery: FileDiscoveryParameters | None
     metrics: MetricsSourceParameters
     followers: tuple[Follower, ...]
+    answerers: tuple[Answerer, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def picks(self) -> int:
+        """How many endpoints a request may be given, the further ones as fallbacks."""
+        pickers = (profile.picker for profile in self.profiles.values())
+        return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
 
 
 def load(text: str) -> Config:
@@ -65,6 +73,7 @@ def load(text: str) -> Config:
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
         followers=tuple(_followers(instances)),
+        answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),
         warnings=tuple(_warnings(file, instances, running, notified)),
     )
 
