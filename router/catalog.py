@@ -40,11 +40,15 @@ from router.request.parsers import (
     SglangHttpParser,
     VllmHttpParser,
 )
+from router.scheduling.answers.destination_endpoint_served import (
+    DestinationEndpointServedVerifier,
+)
 from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
 from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
 from router.scheduling.filters.utilization_detector import UtilizationDetector
@@ -64,6 +68,7 @@ from router.scheduling.scorers.queue import QueueScorer
 from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
 from router.scheduling.types import (
     Admitter,
+    Answerer,
     Builds,
     Decider,
     Filter,
@@ -96,6 +101,7 @@ BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
 FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "concurrency-detector": ConcurrencyDetector,
     "decode-filter": DecodeFilter,
+    "header-based-testing-filter": HeaderBasedTestingFilter,
     "prefill-filter": PrefillFilter,
     "session-affinity-filter": SessionAffinityFilterParameters,
     "utilization-detector": UtilizationDetector,
@@ -132,6 +138,10 @@ SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
 
 PICKERS: Mapping[str, type[Picker]] = {
     "max-score-picker": MaxScorePicker,
+}
+
+ANSWERERS: Mapping[str, type[Answerer]] = {
+    "destination-endpoint-served-verifier": DestinationEndpointServedVerifier,
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
@@ -183,6 +193,7 @@ ALL: Mapping[str, type] = {
     **FILTERS,
     **SCORERS,
     **PICKERS,
+    **ANSWERERS,
     **PRODUCERS,
     **SOURCES,
     **EXTRACTORS,

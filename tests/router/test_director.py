@@ -36,14 +36,16 @@ BODY = b'{"model": "m", "prompt": "hi"}'
 class Known:
     """A producer that knows one match, and remembers what its leases were told."""
 
-    def __init__(self, match: PrefixMatch | None = None, tokens: int = 70) -> None:
+    def __init__(
+        self, match: PrefixMatch | None = None, tokens: int = 70, *, partial: bool = False
+    ) -> None:
         self.match = match
-        self.tokens = tokens
+        self.tokens = Tokens(bytes(4 * tokens), partial=partial)
         self.told: list[str] = []
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         if self.match is not None:
-            facts.put(Tokens(bytes(4 * self.tokens)), "tokens")
+            facts.put(self.tokens, "tokens")
             facts.put(self.match, "prefix")
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
@@ -170,6 +172,13 @@ async def test_the_last_token_is_never_expected_to_be_reused() -> None:
     fixture = Fixture("b:1", known=Known(MATCH, tokens=64))
     await fixture.route()
     assert fixture.notes.routed_[0].predicted_cached_tokens == 48
+
+
+async def test_of_a_prompt_that_goes_on_all_known_blocks_may_be_reused() -> None:
+    fixture = Fixture("b:1", known=Known(MATCH, tokens=64, partial=True))
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert (record.prompt_tokens, record.predicted_cached_tokens) == (None, 64)
 
 
 async def test_a_request_without_an_id_gets_one() -> None:

@@ -144,3 +144,8 @@ def test_the_client_is_told_what_the_router_adds_and_the_next_one_is_not(read_bo
     }
     after = reply.started({}, body=read_body).response_headers
     assert not after.response.header_mutation.set_headers
+
+
+def test_headers_are_set_on_an_answer() -> None:
+    answer = reply.started({"x-served": "a:1"}).response_headers.response
+    assert set_headers(answer.header_mutation) == {"x-served": b"a:1"}
