@@ -16,16 +16,37 @@ from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.filters.by_label import ByLabel
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.filters.encode import EncodeFilter
+from router.scheduling.filters.endpoint_attribute import EndpointAttributeFilter
+from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
+from router.scheduling.filters.label_selector import LabelSelectorFilter
 from router.scheduling.filters.prefill import PrefillFilter
+from router.scheduling.filters.prefix_cache_affinity import PrefixCacheAffinityFilter
+from router.scheduling.filters.topology_affinity import TopologyAffinityFilter
+from router.scheduling.filters.utilization import UtilizationFilter
 from router.scheduling.filters.utilization_detector import UtilizationDetector
 from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.pickers.near_max import NearMaxPicker
+from router.scheduling.pickers.random_choice import RandomPicker
+from router.scheduling.pickers.weighted_random import WeightedRandomPicker
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
+from router.scheduling.scorers.context_length_aware import ContextLengthAware
+from router.scheduling.scorers.endpoint_attribute import EndpointAttributeScorer
+from router.scheduling.scorers.header_label_affinity import HeaderLabelAffinityScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
+from router.scheduling.scorers.kv_cost import KvCostScorer
+from router.scheduling.scorers.load_aware import LoadAwareScorer
+from router.scheduling.scorers.lora_affinity import LoraAffinityScorer
+from router.scheduling.scorers.mm_embeddings_cache import MmEmbeddingsCacheScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
+from router.scheduling.scorers.running_requests_size import RunningRequestsSizeScorer
+from router.scheduling.scorers.token_load import TokenLoadScorer
+from router.scheduling.scorers.topology_affinity import TopologyAffinityScorer
 from router.scheduling.types import Filter, Picker, ProfileHandler, Scorer
 
 HANDLERS: Mapping[str, type[ProfileHandler]] = {
@@ -33,21 +54,43 @@ HANDLERS: Mapping[str, type[ProfileHandler]] = {
 }
 
 FILTERS: Mapping[str, type[Filter]] = {
+    "by-label": ByLabel,
     "concurrency-detector": ConcurrencyDetector,
+    "context-length-aware": ContextLengthAware,
     "decode-filter": DecodeFilter,
+    "encode-filter": EncodeFilter,
+    "endpoint-attribute-filter": EndpointAttributeFilter,
+    "header-based-testing-filter": HeaderBasedTestingFilter,
+    "label-selector-filter": LabelSelectorFilter,
     "prefill-filter": PrefillFilter,
+    "prefix-cache-affinity-filter": PrefixCacheAffinityFilter,
+    "topology-affinity-filter": TopologyAffinityFilter,
     "utilization-detector": UtilizationDetector,
+    "utilization-filter": UtilizationFilter,
 }
 
 SCORERS: Mapping[str, type[Scorer]] = {
     "active-request-scorer": ActiveRequestScorer,
+    "context-length-aware": ContextLengthAware,
+    "endpoint-attribute-scorer": EndpointAttributeScorer,
+    "header-label-affinity-scorer": HeaderLabelAffinityScorer,
     "kv-cache-utilization-scorer": KvCacheUtilizationScorer,
+    "kv-cost-scorer": KvCostScorer,
+    "load-aware-scorer": LoadAwareScorer,
+    "lora-affinity-scorer": LoraAffinityScorer,
+    "mm-embeddings-cache-scorer": MmEmbeddingsCacheScorer,
     "prefix-cache-scorer": PrefixCacheScorer,
     "queue-scorer": QueueScorer,
+    "running-requests-size-scorer": RunningRequestsSizeScorer,
+    "token-load-scorer": TokenLoadScorer,
+    "topology-affinity-scorer": TopologyAffinityScorer,
 }
 
 PICKERS: Mapping[str, type[Picker]] = {
     "max-score-picker": MaxScorePicker,
+    "near-max-picker": NearMaxPicker,
+    "random-picker": RandomPicker,
+    "weighted-random-picker": WeightedRandomPicker,
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
