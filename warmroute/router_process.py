@@ -18,6 +18,7 @@ from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
+from router.pool.pool_log import PoolLog
 from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
@@ -68,6 +69,12 @@ class EventFollower:
         started = endpoint.metrics.process_start if endpoint.metrics else None
         self._prefix.index.restarted(endpoint.address, started)
 
+    def died(self, endpoint: Endpoint) -> None:
+        """Its events are read all the same."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """Its events were read all the time."""
+
     def close(self) -> None:
         self.polls.close()
         self.subscriptions.close()
@@ -99,6 +106,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     followers: list[EventFollower] = []
     try:
+        parts.pool.listen(PoolLog())
         await parts.discovery.load()
         followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
