@@ -12,9 +12,23 @@ from router.pool.sources import (
     FileDiscoveryParameters,
     MetricsSourceParameters,
 )
-from router.producers.facts import InFlight, PrefixMatch, Tokens
+from router.producers.agent_identity import AgentIdentityParameters
+from router.producers.approx_parameters import ApproxPrefixParameters
+from router.producers.burst_parameters import BurstPrefixParameters
+from router.producers.encoder_cache import EncoderCacheParameters
+from router.producers.facts import (
+    EncoderCacheMatch,
+    FairnessId,
+    InFlight,
+    PrefixMatch,
+    SessionId,
+    Tokens,
+    Uncached,
+)
 from router.producers.inflight import InFlightLoadParameters
+from router.producers.p2p_source import P2PSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.session import SessionIdParameters
 from router.producers.token_parameters import TokenParameters
 from router.scheduling.filters.by_label import ByLabel
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
@@ -25,6 +39,7 @@ from router.scheduling.filters.header_based_testing import HeaderBasedTestingFil
 from router.scheduling.filters.label_selector import LabelSelectorFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.filters.prefix_cache_affinity import PrefixCacheAffinityFilter
+from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
 from router.scheduling.filters.topology_affinity import TopologyAffinityFilter
 from router.scheduling.filters.utilization import UtilizationFilter
 from router.scheduling.filters.utilization_detector import UtilizationDetector
@@ -42,18 +57,21 @@ from router.scheduling.scorers.kv_cost import KvCostScorer
 from router.scheduling.scorers.load_aware import LoadAwareScorer
 from router.scheduling.scorers.lora_affinity import LoraAffinityScorer
 from router.scheduling.scorers.mm_embeddings_cache import MmEmbeddingsCacheScorer
+from router.scheduling.scorers.no_hit_lru import NoHitLruParameters
+from router.scheduling.scorers.precise_prefix_cache import PrecisePrefixScorerParameters
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
 from router.scheduling.scorers.running_requests_size import RunningRequestsSizeScorer
+from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
 from router.scheduling.scorers.token_load import TokenLoadScorer
 from router.scheduling.scorers.topology_affinity import TopologyAffinityScorer
-from router.scheduling.types import Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import Builds, Filter, Picker, ProfileHandler, Scorer
 
 HANDLERS: Mapping[str, type[ProfileHandler]] = {
     "single-profile-handler": SingleProfileHandler,
 }
 
-FILTERS: Mapping[str, type[Filter]] = {
+FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "by-label": ByLabel,
     "concurrency-detector": ConcurrencyDetector,
     "context-length-aware": ContextLengthAware,
@@ -64,12 +82,13 @@ FILTERS: Mapping[str, type[Filter]] = {
     "label-selector-filter": LabelSelectorFilter,
     "prefill-filter": PrefillFilter,
     "prefix-cache-affinity-filter": PrefixCacheAffinityFilter,
+    "session-affinity-filter": SessionAffinityFilterParameters,
     "topology-affinity-filter": TopologyAffinityFilter,
     "utilization-detector": UtilizationDetector,
     "utilization-filter": UtilizationFilter,
 }
 
-SCORERS: Mapping[str, type[Scorer]] = {
+SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
     "active-request-scorer": ActiveRequestScorer,
     "context-length-aware": ContextLengthAware,
     "endpoint-attribute-scorer": EndpointAttributeScorer,
@@ -79,9 +98,12 @@ SCORERS: Mapping[str, type[Scorer]] = {
     "load-aware-scorer": LoadAwareScorer,
     "lora-affinity-scorer": LoraAffinityScorer,
     "mm-embeddings-cache-scorer": MmEmbeddingsCacheScorer,
+    "no-hit-lru-scorer": NoHitLruParameters,
+    "precise-prefix-cache-scorer": PrecisePrefixScorerParameters,
     "prefix-cache-scorer": PrefixCacheScorer,
     "queue-scorer": QueueScorer,
     "running-requests-size-scorer": RunningRequestsSizeScorer,
+    "session-affinity-scorer": SessionAffinityScorerParameters,
     "token-load-scorer": TokenLoadScorer,
     "topology-affinity-scorer": TopologyAffinityScorer,
 }
@@ -94,18 +116,31 @@ PICKERS: Mapping[str, type[Picker]] = {
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
+    "session-id-producer": SessionIdParameters,
+    "agent-identity": AgentIdentityParameters,
     "token-producer": TokenParameters,
+    "mm-embeddings-cache-producer": EncoderCacheParameters,
+    "approx-prefix-cache-producer": ApproxPrefixParameters,
     "precise-prefix-cache-producer": PrecisePrefixParameters,
+    "burst-prefix-cache-producer": BurstPrefixParameters,
     "inflight-load-producer": InFlightLoadParameters,
+    "p2p-source-producer": P2PSourceParameters,
 }
-"""Parameters of each producer, in the order producers run."""
+"""Parameters of each producer, in the order producers run: who reads a fact after who states it. Of
+facts that several state, the first one counts where none is named."""
 
-PROVIDES: Mapping[str, type] = {
-    "token-producer": Tokens,
-    "precise-prefix-cache-producer": PrefixMatch,
-    "inflight-load-producer": InFlight,
+PROVIDES: Mapping[str, tuple[type, ...]] = {
+    "session-id-producer": (SessionId,),
+    "agent-identity": (SessionId, FairnessId),
+    "token-producer": (Tokens,),
+    "mm-embeddings-cache-producer": (EncoderCacheMatch,),
+    "approx-prefix-cache-producer": (PrefixMatch,),
+    "precise-prefix-cache-producer": (PrefixMatch,),
+    "burst-prefix-cache-producer": (PrefixMatch,),
+    "inflight-load-producer": (InFlight, Uncached),
+    "p2p-source-producer": (),
 }
-"""The fact each producer states."""
+"""The facts each producer states to others."""
 
 SOURCES: Mapping[str, type[msgspec.Struct]] = {
     "metrics-data-source": MetricsSourceParameters,

@@ -19,8 +19,8 @@ from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
-from router.producers.facts import Facts, Now, PrefixMatch, Tokens
-from router.producers.types import Follower, Lease, Producer
+from router.producers.facts import Facts, FairnessId, Now, PrefixMatch, Tokens
+from router.producers.types import Amender, Follower, Lease, Producer
 from router.request.parse import kind_of, parse
 from router.request.types import Request
 from router.request.usage import UsageReader
@@ -32,6 +32,9 @@ MAX_NAME = 256
 
 SERVED_MODELS = "served-models"
 """What records call the step that leaves out endpoints which do not serve the model."""
+
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
@@ -83,12 +86,14 @@ class Routed:
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         sampled: bool,
+        response_headers: Mapping[str, str],
     ) -> None:
         self.record = record
         self.destination = destination
         self.headers = headers
         self.leases = leases
         self.sampled = sampled
+        self.response_headers = response_headers
         self.usage: UsageReader | None = None
 
 
@@ -121,6 +126,7 @@ class Director:
         self._pool = pool
         self._producers = producers
         self._followers = [*producers, *followers]
+        self._amenders = [f for f in self._followers if isinstance(f, Amender)]
         self._admitters = admitters
         self._observer = observer
         self._rng = rng
@@ -148,6 +154,7 @@ class Director:
             self._observer.refused(record, error)
             raise
         leases = self._lease(request, facts, decision)
+        record.fairness_id = _fairness_id(request, facts)[:MAX_NAME]
         _describe(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
@@ -155,7 +162,8 @@ class Director:
         if not given:
             added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.addresses[0], added, leases, sampled)
+        answer = decision.response_headers
+        return Routed(record, decision.addresses[0], added, leases, sampled, answer)
 
     def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
         """The response headers came. Returns whether its body should be read."""
@@ -197,7 +205,7 @@ class Director:
         )
 
     async def _decide(self, request: Request) -> tuple[Facts, Decision]:
-        facts = Facts(self._rng)
+        facts = Facts(self._rng, self._clock())
         for producer in self._producers:
             await producer.produce(request, self._pool.candidates(), facts)
         facts.put(Now(self._clock()))
@@ -209,6 +217,8 @@ class Director:
         for admitter in self._admitters:
             admitter.admit(request, endpoints, facts)
         decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
+        for amender in self._amenders:
+            decision = amender.amended(request, facts, decision)
         return facts, _with_others(decision, candidates, serving)
 
     def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
@@ -228,6 +238,13 @@ def _with_others(
     addresses = {endpoint.address for endpoint in serving}
     others = tuple(e.address for e in candidates if e.address not in addresses)
     return msgspec.structs.replace(decision, left_out=(Dropped(SERVED_MODELS, others),))
+
+
+def _fairness_id(request: Request, facts: Facts) -> str:
+    """On whose account the request goes: what it says itself counts first."""
+    given = (request.headers.get(name, "") for name in names.FAIRNESS_IDS)
+    stated = facts.get(FairnessId)
+    return next((value for value in given if value), stated.value if stated else DEFAULT_FLOW)
 
 
 def _describe(record: Record, facts: Facts, decision: Decision) -> None:

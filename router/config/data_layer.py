@@ -12,7 +12,11 @@ from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 
 _PAIRS: Mapping[str, Sequence[str]] = {
     "metrics-data-source": ("core-metrics-extractor",),
-    "endpoint-notification-source": ("precise-prefix-cache-producer", "inflight-load-producer"),
+    "endpoint-notification-source": (
+        "precise-prefix-cache-producer",
+        "precise-prefix-cache-scorer",
+        "inflight-load-producer",
+    ),
 }
 """Which plugins can extract from which source."""
 

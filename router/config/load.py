@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from router import catalog
-from router.config import data_layer, plugins, producers, profiles
+from router.config import data_layer, plugins, producers, profiles, wrapped
 from router.config import text as config_text
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin
@@ -52,10 +52,10 @@ class Config(msgspec.Struct, frozen=True):
 def load(text: str) -> Config:
     """Raises ConfigError."""
     file = _decode(text)
-    instances = plugins.instances(file.plugins)
+    instances = wrapped.bound(plugins.instances(file.plugins))
     built = profiles.build(file, instances)
     running = producers.build(instances, built)
-    notified = data_layer.notified(file, instances)
+    notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     return Config(
         profiles=built,
         handler=profiles.handler(instances, built),

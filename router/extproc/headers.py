@@ -13,6 +13,10 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+CACHE_SOURCE = "x-kv-cache-source-host-port"
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one that is there counts."""
+
 REQUEST_ID = "x-request-id"
 DROPPED_REASON = "x-llm-d-request-dropped-reason"
 
@@ -21,7 +25,7 @@ ROUTING = (
     PREFILLER,
     "x-encoder-hosts-ports",
     "x-data-parallel-host-port",
-    "x-kv-cache-source-host-port",
+    CACHE_SOURCE,
     DROPPED_REASON,
 )
 """Headers that steer the data plane. Only the router may set them: a client that could would make
@@ -30,8 +34,7 @@ Envoy or a decode sidecar connect to an address of the client's choosing."""
 CONTROL = (
     "x-llm-d-inference-objective",
     "x-gateway-inference-objective",
-    "x-llm-d-inference-fairness-id",
-    "x-gateway-inference-fairness-id",
+    *FAIRNESS_IDS,
     "x-llm-d-model-name-rewrite",
     "x-gateway-model-name-rewrite",
     "x-llm-d-slo-ttft-ms",

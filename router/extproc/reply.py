@@ -38,12 +38,20 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
     return _PROCEED[phase]
 
 
-def proceed_with_body() -> pb.ProcessingResponse:
-    """Answer the response headers and ask for a copy of the body, chunk by chunk.
+def response_started(headers: Mapping[str, str], *, read_body: bool) -> pb.ProcessingResponse:
+    """Answer the response headers, with `headers` set for the client besides.
 
-    Only here, with only this field set, does Envoy take a mode override without side effects.
+    `read_body` asks for a copy of the body, chunk by chunk: only here, with only this field of the
+    mode set, does Envoy take a mode override without side effects.
     """
-    return _PROCEED_WITH_BODY
+    plain = _PROCEED_WITH_BODY if read_body else _PROCEED[Phase.RESPONSE_HEADERS]
+    if not headers:
+        return plain
+    answer = pb.ProcessingResponse()
+    answer.CopyFrom(plain)
+    mutation = pb.HeaderMutation(set_headers=_set(headers))
+    answer.response_headers.response.CopyFrom(pb.CommonResponse(header_mutation=mutation))
+    return answer
 
 
 def routed(

@@ -30,6 +30,10 @@ SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 """Name under which health checks ask for it."""
 
 
+FAILED_STATUS = 400
+"""From this status on the client is told nothing besides the engine's answer."""
+
+
 class ExternalProcessor:
     """One call of `Process` is one HTTP exchange.
 
@@ -98,12 +102,13 @@ class _Stream:
             self._routed = None
 
     def _started(self, started: ResponseStarted) -> pb.ProcessingResponse:
-        wanted = self._routed is not None and self._director.responded(
-            self._routed, started.status, started.headers
-        )
-        if wanted and started.streamable and not started.end:
-            return reply.proceed_with_body()
-        return reply.proceed(Phase.RESPONSE_HEADERS)
+        if self._routed is None:
+            return reply.proceed(Phase.RESPONSE_HEADERS)
+        wanted = self._director.responded(self._routed, started.status, started.headers)
+        # An engine that failed is none to come back to.
+        added = self._routed.response_headers if started.status < FAILED_STATUS else {}
+        read_body = wanted and started.streamable and not started.end
+        return reply.response_started(added, read_body=read_body)
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:
         if self._routed is not None:

@@ -52,7 +52,8 @@ class HeldPrefix(msgspec.Struct, frozen=True):
     """How much of the prompt one endpoint holds.
 
     Attributes:
-        blocks: Leading blocks confirmed by the engine's events, without a gap.
+        blocks: Leading blocks confirmed by the engine's events, without a gap; or as many as are
+            estimated, where no events are read.
         tiers: Those per tier, each block in its best one; they sum to `blocks`.
         speculative: Leading blocks when guesses count too; at least `blocks`.
         weighted: Leading blocks weighted by tier; guesses weigh 1.
@@ -131,15 +132,29 @@ class Now(msgspec.Struct, frozen=True):
     unix_s: float
 
 
+class SessionId(msgspec.Struct, frozen=True):
+    """Which session of a client the request belongs to, in the client's words."""
+
+    value: str
+
+
+class FairnessId(msgspec.Struct, frozen=True):
+    """On whose account the request goes."""
+
+    value: str
+
+
 class Facts:
     """The facts of one request.
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
+        now: Unix time of the decision.
     """
 
-    def __init__(self, rng: random.Random | None = None) -> None:
+    def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
         self.rng = rng or random.Random(0)
+        self.now = now
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:

@@ -20,6 +20,7 @@ class Record(msgspec.Struct, kw_only=True):
         at: Unix time at which the request was here in full.
         kind: API: completion, chat or other.
         model: Model name the client asked for.
+        fairness_id: On whose account the request went.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
         took_ms: From then to the pick.
@@ -40,6 +41,7 @@ class Record(msgspec.Struct, kw_only=True):
     at: float
     kind: str
     model: str
+    fairness_id: str = "default-flow"
     endpoint: str | None = None
     refused: str | None = None
     took_ms: float = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,9 +27,8 @@ from router.producers.facts import (
     Uncached,
 )
 from router.request.types import Request
+from router.scheduling.types import Filter, Picker, Scorer
 from tests.support import make
-
-_P = TypeVar("_P")
 
 PARAMETERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "by-label": [{"label": "tier", "validValues": ["a"]}, {"label": "tier", "allowsNoLabel": True}],
@@ -159,7 +158,7 @@ def stated(facts: list[object]) -> Facts:
 REQUESTS = st.builds(make.request, headers=st.sampled_from([{}, {"x-tier": "a"}]))
 
 
-def plugins(table: Mapping[str, type[_P]]) -> Mapping[str, _P]:
+def plugins(table: Mapping[str, type]) -> Mapping[str, Any]:
     """Every plugin of a table, with each set of parameters to try."""
     built = {}
     for name, cls in table.items():
@@ -170,9 +169,9 @@ def plugins(table: Mapping[str, type[_P]]) -> Mapping[str, _P]:
 
 
 # All plugins see the same examples: to draw them takes longer than to try them.
-SCORERS = plugins(catalog.SCORERS)
-FILTERS = plugins(catalog.FILTERS)
-PICKERS = plugins(catalog.PICKERS)
+SCORERS: Mapping[str, Scorer] = plugins(catalog.SCORERS)
+FILTERS: Mapping[str, Filter] = plugins(catalog.FILTERS)
+PICKERS: Mapping[str, Picker] = plugins(catalog.PICKERS)
 
 
 @given(endpoints=ENDPOINTS, facts=known_facts(), request_=REQUESTS, data=st.data())
