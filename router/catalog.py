@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from router.admission.probabilistic import ProbabilisticAdmitter
+from router.admission.saturation import Detector
 from router.pool.sources import (
     CoreMetricsParameters,
     EndpointNotificationParameters,
@@ -30,6 +32,17 @@ from router.producers.p2p_source import P2PSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.session import SessionIdParameters
 from router.producers.token_parameters import TokenParameters
+from router.request.parsers import (
+    AnthropicParser,
+    OpenAiParser,
+    ParserPlugin,
+    PassthroughParser,
+    SglangHttpParser,
+    VllmHttpParser,
+)
+from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
+from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
+from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
 from router.scheduling.filters.by_label import ByLabel
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
@@ -47,6 +60,11 @@ from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.pickers.near_max import NearMaxPicker
 from router.scheduling.pickers.random_choice import RandomPicker
 from router.scheduling.pickers.weighted_random import WeightedRandomPicker
+from router.scheduling.profiles.built_in import BuiltInHeaders
+from router.scheduling.profiles.data_parallel import DataParallelProfileHandler
+from router.scheduling.profiles.disagg import DisaggProfileHandler
+from router.scheduling.profiles.header import HeaderProfileHandler
+from router.scheduling.profiles.pd import PdProfileHandler
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.context_length_aware import ContextLengthAware
@@ -65,11 +83,36 @@ from router.scheduling.scorers.running_requests_size import RunningRequestsSizeS
 from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
 from router.scheduling.scorers.token_load import TokenLoadScorer
 from router.scheduling.scorers.topology_affinity import TopologyAffinityScorer
-from router.scheduling.types import Builds, Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import (
+    Admitter,
+    Builds,
+    Decider,
+    Filter,
+    Picker,
+    ProfileHandler,
+    Scorer,
+    Staged,
+)
 
-HANDLERS: Mapping[str, type[ProfileHandler]] = {
+HANDLERS: Mapping[str, type[ProfileHandler] | type[Staged]] = {
+    "data-parallel-profile-handler": DataParallelProfileHandler,
+    "disagg-profile-handler": DisaggProfileHandler,
+    "header-profile-handler": HeaderProfileHandler,
+    "pd-profile-handler": PdProfileHandler,
     "single-profile-handler": SingleProfileHandler,
 }
+
+DECIDERS: Mapping[str, type[Decider]] = {
+    "always-disagg-multimodal-decider": AlwaysDisaggMultimodalDecider,
+    "always-disagg-pd-decider": AlwaysDisaggPdDecider,
+    "prefix-based-pd-decider": PrefixBasedPdDecider,
+}
+
+BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
+    "disagg-headers-handler": BuiltInHeaders,
+    "prefill-header-handler": BuiltInHeaders,
+}
+"""Accepted and without effect: what they did needs no plugin here."""
 
 FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "by-label": ByLabel,
@@ -87,6 +130,25 @@ FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "utilization-detector": UtilizationDetector,
     "utilization-filter": UtilizationFilter,
 }
+
+ADMITTERS: Mapping[str, type[Admitter]] = {
+    "probabilistic-admitter": ProbabilisticAdmitter,
+}
+
+DETECTORS: Mapping[str, type[Detector]] = {
+    "concurrency-detector": ConcurrencyDetector,
+    "utilization-detector": UtilizationDetector,
+}
+"""Filters, too: a profile may list them."""
+
+PARSERS: Mapping[str, type[ParserPlugin]] = {
+    "openai-parser": OpenAiParser,
+    "anthropic-parser": AnthropicParser,
+    "vllmhttp-parser": VllmHttpParser,
+    "sglanghttp-parser": SglangHttpParser,
+    "passthrough-parser": PassthroughParser,
+}
+"""In the order they are asked where a configuration lists none."""
 
 SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
     "active-request-scorer": ActiveRequestScorer,
@@ -156,7 +218,11 @@ DISCOVERIES: Mapping[str, type[msgspec.Struct]] = {
 }
 
 ALL: Mapping[str, type] = {
+    **PARSERS,
+    **ADMITTERS,
     **HANDLERS,
+    **DECIDERS,
+    **BUILT_IN,
     **FILTERS,
     **SCORERS,
     **PICKERS,

@@ -19,11 +19,13 @@ from indexer.block import Trust
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored
 from router import catalog
 from router.config.builtin import BUILTIN
+from router.config.inactive import INACTIVE
 from router.config.load import load
 from router.errors import RouterError
 from router.extproc import headers
 from router.pool.discovery.file import parse as parse_endpoints
 from router.producers.tokens import Missing
+from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
@@ -44,6 +46,8 @@ TERMS = frozenset(
         "candidate",
         "profile",
         "profile handler",
+        "decider",
+        "stage",
         "filter",
         "scorer",
         "picker",
@@ -113,7 +117,12 @@ def test_the_example_of_a_section_loads_without_a_warning(name: str) -> None:
 def test_the_overview_names_each_plugin_under_its_role() -> None:
     listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
     assert listed == {
+        "parser": set(catalog.PARSERS),
+        "admitter": set(catalog.ADMITTERS),
+        "saturation detector": set(catalog.DETECTORS),
         "profile handler": set(catalog.HANDLERS),
+        "decider": set(catalog.DECIDERS),
+        "built in": set(catalog.BUILT_IN),
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),
@@ -122,6 +131,12 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
         "extractor": set(catalog.EXTRACTORS),
         "discovery": set(catalog.DISCOVERIES),
     }
+
+
+def test_the_types_that_do_not_run_are_listed() -> None:
+    table = PLUGINS.partition("\n# Accepted, and not run\n")[2]
+    listed = {row[0].strip("`"): tuple(row[1:]) for row in markdown.rows(table)}
+    assert listed == {kind: (entry.role, entry.why) for kind, entry in INACTIVE.items()}
 
 
 def test_the_reasons_for_missing_tokens_are_all_named() -> None:
@@ -302,6 +317,16 @@ def test_the_protocol_page_names_every_header_that_never_passes() -> None:
     text = markdown.read("docs/ext_proc.md")
     for name in headers.REMOVED:
         assert f"`{name}`" in text
+
+
+def test_the_protocol_page_lists_every_api_that_is_read() -> None:
+    table = markdown.sections(markdown.read("docs/ext_proc.md"))["Which bodies are read"]
+    listed: dict[str, str] = {}
+    for paths, names, _ in markdown.rows(table):
+        each = re.findall(r"`(.+?)`", names)
+        told = re.findall(r"`(.+?)`", paths)
+        listed |= dict(zip(told, each * len(told) if len(each) == 1 else each, strict=True))
+    assert listed == {path: api.name for path, api in APIS.items()}
 
 
 def test_the_protocol_page_lists_every_refusal() -> None:

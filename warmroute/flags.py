@@ -34,6 +34,13 @@ def add_switch(parser: argparse._ActionsContainer, name: str, *, default: bool, 
     )
 
 
+def add_rename_flag(parser: argparse._ActionsContainer) -> None:
+    """What becomes of the model's name in answers to rewritten requests."""
+    add_switch(
+        parser, "--rewrite-response-model", default=False, text="answers name the client's model"
+    )
+
+
 def boolean(text: str) -> bool:
     """Go's spelling of a boolean."""
     if text.lower() in _TRUE:

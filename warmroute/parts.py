@@ -13,6 +13,7 @@ from router.director import Director
 from router.extproc.server import ExternalProcessor
 from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
+from router.pool.rewrites import names as rewritten_names
 from router.pool.scrape import Scraper
 from router.producers.agent_identity import AgentIdentity, AgentIdentityParameters
 from router.producers.approx_parameters import ApproxPrefixParameters
@@ -30,6 +31,8 @@ from router.producers.token_render import RenderClient
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
+from router.request.parse import Limits
+from router.request.parsers import apis
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
@@ -58,7 +61,7 @@ class Parts:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics(lambda name: not name or name in self.pool.models().known)
+        self.metrics = Metrics(self._is_known_model)
         self.decisions = Decisions()
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
@@ -70,12 +73,21 @@ class Parts:
             pool=self.pool,
             producers=self.producers,
             followers=options.config.followers,
+            admitters=options.config.admission.admitters,
+            apis=apis([parser.value for parser in options.config.parsers]),
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
-            allow_kv_transfer_params=options.allow_kv_transfer_params,
+            objectives=lambda: self.discovery.objectives,
+            model_rewrites=lambda: self.discovery.model_rewrites,
+            rename_answers=options.rename_answers,
+            subset_hints=options.subset_hints,
+            limits=Limits(
+                max_body_bytes=options.max_body_bytes,
+                allow_kv_transfer_params=options.allow_kv_transfer_params,
+            ),
         )
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
@@ -87,6 +99,11 @@ class Parts:
             path=options.config.metrics.path,
             port=options.config.metrics.port,
         )
+
+    def _is_known_model(self, name: str) -> bool:
+        if not name or name in self.pool.models().known:
+            return True
+        return name in rewritten_names(self.discovery.model_rewrites)
 
     def _producers(self, config: Config) -> list[Producer]:
         model = next(

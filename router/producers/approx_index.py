@@ -133,15 +133,29 @@ class _Cache(Generic[_Name]):
 
 
 class Sent(Generic[_Name]):
-    """The lease of a request that was sent: it takes back what was remembered if it fails."""
+    """The lease of a request that was sent: it takes back what was remembered if it fails.
+
+    Attributes:
+        answering: Address that was picked to answer.
+    """
 
     def __init__(
-        self, index: ApproxIndex[_Name], addresses: Sequence[str], names: Sequence[_Name]
+        self,
+        index: ApproxIndex[_Name],
+        addresses: Sequence[str],
+        names: Sequence[_Name],
+        answering: str,
     ) -> None:
+        self.answering = answering
         self._index = index
-        self._addresses = addresses
+        self._addresses = list(addresses)
         self._names = names
         self._answered = False
+
+    def served_by(self, address: str) -> None:
+        if self.answering in self._addresses:
+            self._addresses.remove(self.answering)
+            self._index.failed(self.answering, self._names)
 
     def responded(self, status: int) -> None:
         self._answered = True

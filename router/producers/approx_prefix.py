@@ -65,7 +65,7 @@ class ApproxPrefix:
             capacity = self._capacity(endpoint, prompt.block_tokens)
             self.index.sent(endpoint.address, prompt.names, capacity)
         addresses = [endpoint.address for endpoint in decision.holders]
-        return Sent(self.index, addresses, prompt.names)
+        return Sent(self.index, addresses, prompt.names, decision.endpoint.address)
 
     def _capacity(self, endpoint: Endpoint, block_tokens: int) -> int:
         """Blocks of ours that the endpoint's cache holds; its own may be smaller."""

@@ -71,7 +71,7 @@ class EncoderCache:
         addresses = _encoders(decision)
         for address in addresses:
             self.index.sent(address, items.names, self._capacity)
-        return Sent(self.index, addresses, items.names)
+        return Sent(self.index, addresses, items.names, decision.endpoint.address)
 
 
 def _weights(request: Request, facts: Facts) -> Mapping[str, float]:

@@ -16,6 +16,8 @@ from router.pool.endpoint import Endpoint
 
 _F = TypeVar("_F")
 
+_NOTHING: Mapping[str, int] = {}
+
 
 class MediaItem(msgspec.Struct, frozen=True):
     """An image, a video or a sound inside a prompt.
@@ -84,29 +86,29 @@ class InFlight(msgspec.Struct, frozen=True):
 
     Attributes:
         requests: Endpoint address -> count; absent means none.
-        tokens: Endpoint address -> tokens they still have to compute there; absent means none.
+        tokens: Endpoint address -> tokens they still have to compute; absent means none.
     """
 
     requests: Mapping[str, int]
-    tokens: Mapping[str, int] = {}
+    tokens: Mapping[str, int] = _NOTHING
 
 
 class Uncached(msgspec.Struct, frozen=True):
-    """What of this request's prompt an endpoint would have to compute.
+    """What the request would cost.
 
     Attributes:
-        tokens: Endpoint address -> tokens; an endpoint that is absent holds nothing of the prompt.
+        tokens: Endpoint address -> tokens of the prompt it would have to compute.
     """
 
     tokens: Mapping[str, int]
 
 
 class EncoderCacheMatch(msgspec.Struct, frozen=True):
-    """Whose encoder cache holds the prompt's images, videos and sounds.
+    """Who has the request's images, videos and sounds encoded already.
 
     Attributes:
-        matched: Endpoint address -> weight of what it holds; absent means nothing.
-        total: Weight of all there is.
+        matched: Endpoint address -> weight of the items it has; absent means none.
+        total: Weight of all items.
     """
 
     matched: Mapping[str, float]
@@ -130,6 +132,18 @@ class Now(msgspec.Struct, frozen=True):
     """
 
     unix_s: float
+
+
+class KeptOut(msgspec.Struct, frozen=True):
+    """Addresses that are picked only where a profile has nobody else: their answers failed.
+
+    Attributes:
+        addresses: For every stage.
+        prefill: For the prefill stage only.
+    """
+
+    addresses: frozenset[str] = frozenset()
+    prefill: frozenset[str] = frozenset()
 
 
 class SessionId(msgspec.Struct, frozen=True):
@@ -161,6 +175,12 @@ class Facts:
         """State a fact in a producer's name."""
         self._facts[type(fact), producer] = fact
         self._facts.setdefault((type(fact), ""), fact)
+
+    def also(self, fact: object) -> Facts:
+        """These facts and one more, which overrides one of its type."""
+        more = Facts(self.rng, self.now)
+        more._facts = {**self._facts, (type(fact), ""): fact}
+        return more
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""

@@ -84,7 +84,7 @@ class InFlightLoad:
         here, stages = decision.endpoint.address, [decision.prefill, decision.encode]
         others = {o.endpoint.address for o in stages if o is not None} - {here}
         computing = decision.holders[-1].address
-        held = _Held()
+        held = _Held(here)
         for address in sorted(others):
             held.until_response(self._requests, address, 1)
         held.until_end(self._requests, here, 1)
@@ -123,7 +123,9 @@ def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) ->
 class _Held:
     """One request's part of the counts, given back piece by piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, answering: str) -> None:
+        """`answering`: address that was picked to answer."""
+        self._answering = answering
         self._until_response: list[_Part] = []
         self._until_end: list[_Part] = []
 
@@ -134,6 +136,11 @@ class _Held:
     def until_end(self, counts: dict[str, int], address: str, amount: int) -> None:
         """Count until the exchange is over."""
         self._until_end.append(_Part(counts, address, amount))
+
+    def served_by(self, address: str) -> None:
+        for part in (*self._until_response, *self._until_end):
+            part.move(self._answering, address)
+        self._answering = address
 
     def responded(self, status: int) -> None:
         _give_back(self._until_response)
@@ -150,8 +157,18 @@ class _Part:
         self._counts = counts
         self._address = address
         self._amount = amount
-        if amount:
-            counts[address] = counts.get(address, 0) + amount
+        self._take()
+
+    def move(self, before: str, now: str) -> None:
+        """What lies at one address lies at another one."""
+        if self._address == before:
+            self.give_back()
+            self._address = now
+            self._take()
+
+    def _take(self) -> None:
+        if self._amount:
+            self._counts[self._address] = self._counts.get(self._address, 0) + self._amount
 
     def give_back(self) -> None:
         if not self._amount:

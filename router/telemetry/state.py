@@ -78,6 +78,11 @@ class State:
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
         ]
+        if self._exchanges.ends_early:
+            faults.append(
+                "data plane: its streams end with the response headers, so requests in flight are "
+                "not counted: response_trailer_mode SEND is missing"
+            )
         faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
         faults += [
             f"tokenizer: model {model}" for s in self._tokenizers for model in s.stats.not_ready
@@ -121,6 +126,11 @@ class State:
         yield from self._pool_samples()
         yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
         failed: Values = {(): float(self._exchanges.failed)}
+        early: Values = {(): float(self._exchanges.ended_early)}
+        text = "Ended with the headers of an answer that was to be streamed."
+        yield Sample("warmroute_streams_ended_early", text, early, counter=True)
+        seen: Values = {(): float(self._exchanges.observed)}
+        yield Sample("warmroute_streams_observed", "That took no answer.", seen, counter=True)
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import io
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -35,6 +36,8 @@ async def echo_fleet(
     full_duplex: bool,
     max_body_bytes: int = 64 * 1024 * 1024,
     secure: bool = False,
+    router_flags: tuple[str, ...] = (),
+    edit: Callable[[Any], None] | None = None,
 ) -> AsyncIterator[tuple[Fleet, EchoEngine]]:
     """One echoing engine behind everything else."""
     host = loopback_block()
@@ -50,6 +53,8 @@ async def echo_fleet(
             router_and_envoy(
                 fleet,
                 endpoints,
+                *router_flags,
+                edit=edit,
                 full_duplex=full_duplex,
                 max_body_bytes=max_body_bytes,
                 secure=secure,

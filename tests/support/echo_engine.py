@@ -14,6 +14,9 @@ EVENTS_PORT = 5557
 
 MAX_BYTES = 128 * 1024 * 1024
 
+START_BYTES = 1000
+"""So much of a body is told as it came."""
+
 METRICS = """\
 vllm:num_requests_waiting{engine="0",model_name="tiny"} 0.0
 vllm:num_requests_running{engine="0",model_name="tiny"} 0.0
@@ -43,12 +46,18 @@ class EchoEngine:
         if request.headers.get("x-test") == "stream":
             return await self._stream(request)
         digest = hashlib.sha256()
-        size = 0
+        size, start = 0, b""
         async for chunk in request.content.iter_any():
             digest.update(chunk)
             size += len(chunk)
+            start += chunk[: START_BYTES - len(start)]
         headers = [[name, value] for name, value in request.headers.items()]
-        told = {"sha256": digest.hexdigest(), "size": size, "headers": headers}
+        told = {
+            "sha256": digest.hexdigest(),
+            "size": size,
+            "start": start.decode("latin-1"),
+            "headers": headers,
+        }
         return web.json_response(told)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:

