@@ -124,16 +124,6 @@ class Peer(msgspec.Struct, frozen=True):
     endpoint: Endpoint
 
 
-class Now(msgspec.Struct, frozen=True):
-    """When the decision is made.
-
-    Attributes:
-        unix_s: Unix time, as scrapes have it.
-    """
-
-    unix_s: float
-
-
 class KeptOut(msgspec.Struct, frozen=True):
     """Addresses that are picked only where a profile has nobody else: their answers failed.
 
@@ -144,6 +134,12 @@ class KeptOut(msgspec.Struct, frozen=True):
 
     addresses: frozenset[str] = frozenset()
     prefill: frozenset[str] = frozenset()
+
+
+class HeldBack(msgspec.Struct, frozen=True):
+    """Addresses that are picked only where filters leave nobody else: they just came."""
+
+    addresses: frozenset[str]
 
 
 class SessionId(msgspec.Struct, frozen=True):
@@ -163,7 +159,7 @@ class Facts:
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
-        now: Unix time of the decision.
+        now: Unix time of the decision, as scrapes have it.
     """
 
     def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from router.pool.endpoint import Endpoint, EngineMetrics
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 
 
 def fresh(endpoints: Sequence[Endpoint], facts: Facts) -> list[EngineMetrics | None]:
     """The metrics of each endpoint; None where it was never scraped or not for too long."""
-    now = facts.get(Now)
-    if now is None:
-        return [endpoint.metrics for endpoint in endpoints]
-    now_s = now.unix_s
+    now_s = facts.now
     return [m if (m := e.metrics) is not None and m.tell(now_s) else None for e in endpoints]
 
 

@@ -24,7 +24,7 @@ class Newcomers:
     """Follows a pool as its listener; asked before every pick."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds that never go back."""
+        """`clock` gives Unix time, as facts have it."""
         self._clock = clock
         self._came: dict[str, float] = {}
 
@@ -35,6 +35,12 @@ class Newcomers:
     def removed(self, endpoint: Endpoint) -> None:
         """It went."""
         self._came.pop(endpoint.address, None)
+
+    def died(self, endpoint: Endpoint) -> None:
+        """It is no candidate meanwhile."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """Its cache is what it was, or else it restarted."""
 
     def changed(self, endpoint: Endpoint) -> None:
         """Its labels say nothing of its cache."""
@@ -47,7 +53,7 @@ class Newcomers:
         """Newcomers that one request is not to see. Where all are new, all are alike."""
         if not self._came:
             return frozenset()
-        since = self._clock() - WARM_UP_S
+        since = facts.now - WARM_UP_S
         self._came = {address: at for address, at in self._came.items() if at > since}
         new = [e.address for e in endpoints if e.address in self._came]
         if len(new) == len(endpoints):

@@ -140,7 +140,7 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.prompt_tokens == 70
     assert record.predicted_cached_tokens == 64
     assert record.prefix == MATCH.held
-    assert record.took_ms == 750
+    assert record.took_ms == 500
 
 
 async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:

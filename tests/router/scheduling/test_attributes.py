@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from router.producers.facts import Now
 from router.scheduling.attributes import attribute
 from tests.support import make
 
@@ -33,5 +32,5 @@ def test_attributes_come_from_metrics_and_from_extractors(
 
 def test_attributes_of_stale_metrics_are_not_known() -> None:
     facts = make.facts()
-    facts.put(Now(100))
+    facts.now = 100
     assert attribute(ENDPOINTS, "WaitingQueueSize", facts) == [3, None, None]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from router.producers.facts import Now
 from router.scheduling.figures import filled, fresh, lowest_best
 from tests.support import make
 
@@ -33,5 +32,5 @@ def test_metrics_count_while_they_are_young() -> None:
     endpoints = [young, old, seldom, make.endpoint()]
     facts = make.facts()
     assert fresh(endpoints, facts) == [young.metrics, old.metrics, seldom.metrics, None]
-    facts.put(Now(100))
+    facts.now = 100
     assert fresh(endpoints, facts) == [young.metrics, None, seldom.metrics, None]

@@ -20,7 +20,6 @@ from router.producers.facts import (
     Facts,
     HeldPrefix,
     InFlight,
-    Now,
     Peer,
     PrefixMatch,
     Tokens,
@@ -142,14 +141,13 @@ def known_facts(draw: Any) -> list[object]:
         EncoderCacheMatch(media, max(media.values(), default=0) + draw(st.floats(0, 8))),
         Tokens(bytes(4 * draw(st.integers(0, 200)))),
         Peer(draw(st.builds(make.endpoint, labels=labels()))),
-        Now(NOW_S),
     ]
     return [fact for fact in possible if draw(st.booleans())]
 
 
 def stated(facts: list[object]) -> Facts:
     """They, with chance at its beginning."""
-    known = Facts(random.Random(5))
+    known = Facts(random.Random(5), NOW_S)
     for fact in facts:
         known.put(fact, "some-producer")
     return known
@@ -202,7 +200,7 @@ def test_an_endpoint_of_which_nothing_is_known_is_not_better_than_all_others(
 def test_stale_metrics_are_worth_no_more_than_none(
     endpoints: list[Endpoint], facts: list[object], request_: Request
 ) -> None:
-    known = stated([*facts, Now(NOW_S)])
+    known = stated(facts)
     without = [
         msgspec.structs.replace(e, metrics=None)
         if e.metrics is not None and not e.metrics.tell(NOW_S)

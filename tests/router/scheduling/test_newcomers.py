@@ -23,6 +23,7 @@ class Fixture:
 
     def held_back(self, facts: Facts | None = None, requests: int = 1000) -> Counter[str]:
         known = facts or make.facts()
+        known.now = self.now
         addresses: Counter[str] = Counter()
         for _ in range(requests):
             addresses.update(self.newcomers.held_back(self.pool.snapshot(), known))
