@@ -40,7 +40,7 @@ _LOADED = "tests/router/config/test_load.py: a configuration is loaded as a whol
 _EXPLAINED = "tests/warmroute/test_check.py: by what is printed"
 
 EXCUSED: Mapping[str, str] = {
-    "router/catalog.py": "tests/router/scheduling/test_catalog_laws.py, tests/test_docs.py",
+    "router/catalog.py": "tests/router/scheduling/test_laws.py, tests/test_docs.py",
     "router/config/builtin.py": _LOADED,
     "router/config/data_layer.py": _LOADED,
     "router/config/errors.py": _LOADED,
