@@ -96,6 +96,12 @@ class ApproxIndex(Generic[_Name]):
         """Its cache is empty."""
         self.removed(endpoint)
 
+    def died(self, endpoint: Endpoint) -> None:
+        """What it holds shows when it is back."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """The same process holds what it held; a new one shows as a restart."""
+
     def _depths(self, names: Sequence[_Name]) -> Iterator[tuple[int, int]]:
         """Masks of endpoints, each with how many of the first names they have."""
         holding = -1  # everybody

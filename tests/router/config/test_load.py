@@ -434,3 +434,13 @@ def test_plugins_that_remember_are_told_of_picks_and_keep_what_they_were_built_f
     remembering = [f.plugin for f in profile_.filters] + [s.plugin for s in profile_.scorers[:2]]
     assert len(remembering) == 3
     assert {id(p) for p in built.followers} == {id(p) for p in remembering}
+
+
+def test_what_follows_endpoints_by_itself_may_be_wired_to_their_source_too() -> None:
+    followers = ("inflight-load-producer", "mm-embeddings-cache-producer", OLDER)
+    extractors = [{"pluginRef": follower} for follower in followers]
+    source = {"pluginRef": "endpoint-notification-source", "extractors": extractors}
+    built = config(
+        plugins=plugins("endpoint-notification-source", *followers), dataLayer={"sources": [source]}
+    )
+    assert built.notified == set(followers)
