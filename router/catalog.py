@@ -30,7 +30,11 @@ from router.producers.p2p_source import P2PSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.session import SessionIdParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.answers.destination_endpoint_served import (
+    DestinationEndpointServedVerifier,
+)
 from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
 from router.scheduling.pickers.max_score import MaxScorePicker
@@ -42,7 +46,7 @@ from router.scheduling.scorers.precise_prefix_cache import PrecisePrefixScorerPa
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
 from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
-from router.scheduling.types import Builds, Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import Answerer, Builds, Filter, Picker, ProfileHandler, Scorer
 
 HANDLERS: Mapping[str, type[ProfileHandler]] = {
     "single-profile-handler": SingleProfileHandler,
@@ -50,6 +54,7 @@ HANDLERS: Mapping[str, type[ProfileHandler]] = {
 
 FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "decode-filter": DecodeFilter,
+    "header-based-testing-filter": HeaderBasedTestingFilter,
     "prefill-filter": PrefillFilter,
     "session-affinity-filter": SessionAffinityFilterParameters,
 }
@@ -66,6 +71,10 @@ SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
 
 PICKERS: Mapping[str, type[Picker]] = {
     "max-score-picker": MaxScorePicker,
+}
+
+ANSWERERS: Mapping[str, type[Answerer]] = {
+    "destination-endpoint-served-verifier": DestinationEndpointServedVerifier,
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
@@ -113,6 +122,7 @@ ALL: Mapping[str, type] = {
     **FILTERS,
     **SCORERS,
     **PICKERS,
+    **ANSWERERS,
     **PRODUCERS,
     **SOURCES,
     **EXTRACTORS,

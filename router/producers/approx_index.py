@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from router.pool.endpoint import Endpoint
+from router.scheduling.types import Decision
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -139,15 +140,27 @@ class _Cache(Generic[_Name]):
 
 
 class Sent(Generic[_Name]):
-    """The lease of a request that was sent: it takes back what was remembered if it fails."""
+    """The lease of a request: what it was sent with is remembered until it fails."""
 
     def __init__(
-        self, index: ApproxIndex[_Name], addresses: Sequence[str], names: Sequence[_Name]
+        self, index: ApproxIndex[_Name], decision: Decision, names: Sequence[_Name]
     ) -> None:
         self._index = index
-        self._addresses = addresses
         self._names = names
+        self._first_pick = decision.endpoint.address
+        self._capacities: dict[str, int] = {}
         self._answered = False
+
+    def sent(self, address: str, capacity: int) -> None:
+        """An endpoint computes the names, and keeps `capacity` of all it was sent."""
+        self._capacities[address] = capacity
+        self._index.sent(address, self._names, capacity)
+
+    def served_by(self, address: str) -> None:
+        capacity = self._capacities.pop(self._first_pick, None)
+        if capacity is not None:
+            self._index.failed(self._first_pick, self._names)
+            self.sent(address, capacity)
 
     def responded(self, status: int) -> None:
         self._answered = True
@@ -159,5 +172,5 @@ class Sent(Generic[_Name]):
             self._take_back()
 
     def _take_back(self) -> None:
-        for address in self._addresses:
+        for address in self._capacities:
             self._index.failed(address, self._names)

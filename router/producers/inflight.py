@@ -84,7 +84,7 @@ class InFlightLoad:
         here, stages = decision.endpoint.address, [decision.prefill, decision.encode]
         others = {o.endpoint.address for o in stages if o is not None} - {here}
         computing = decision.holders[-1].address
-        held = _Held()
+        held = _Held(here)
         for address in sorted(others):
             held.until_response(self._requests, address, 1)
         held.until_end(self._requests, here, 1)
@@ -123,7 +123,8 @@ def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) ->
 class _Held:
     """One request's part of the counts, given back piece by piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_pick: str) -> None:
+        self._first_pick = first_pick
         self._until_response: list[_Part] = []
         self._until_end: list[_Part] = []
 
@@ -134,6 +135,11 @@ class _Held:
     def until_end(self, counts: dict[str, int], address: str, amount: int) -> None:
         """Count until the exchange is over."""
         self._until_end.append(_Part(counts, address, amount))
+
+    def served_by(self, address: str) -> None:
+        for part in (*self._until_response, *self._until_end):
+            if part.address == self._first_pick:
+                part.move(address)
 
     def responded(self, status: int) -> None:
         _give_back(self._until_response)
@@ -148,19 +154,29 @@ class _Part:
 
     def __init__(self, counts: dict[str, int], address: str, amount: int) -> None:
         self._counts = counts
-        self._address = address
+        self.address = address
         self._amount = amount
-        if amount:
-            counts[address] = counts.get(address, 0) + amount
+        self._take()
+
+    def move(self, address: str) -> None:
+        """Count at another endpoint."""
+        self.give_back()
+        self.address = address
+        self._take()
 
     def give_back(self) -> None:
+        """Count no more."""
         if not self._amount:
             return
-        left = self._counts[self._address] - self._amount
+        left = self._counts[self.address] - self._amount
         if left:
-            self._counts[self._address] = left
+            self._counts[self.address] = left
         else:
-            del self._counts[self._address]
+            del self._counts[self.address]
+
+    def _take(self) -> None:
+        if self._amount:
+            self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
 
 
 def _give_back(parts: list[_Part]) -> None:

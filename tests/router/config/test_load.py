@@ -11,6 +11,7 @@ from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
 from router.config.load import Config, load
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 
@@ -331,6 +332,33 @@ def test_what_has_no_effect_is_a_warning() -> None:
     assert any("flowControl" in warning for warning in built.warnings)
 
 
+def test_ids_that_no_engine_computes_can_never_match() -> None:
+    tokens: dict[str, Any] = {"type": "token-producer", "parameters": {"estimate": {}}}
+    built = config(
+        plugins=[tokens, *plugins("queue-scorer", PRECISE)],
+        schedulingProfiles=profile("queue-scorer"),
+    )
+    assert any(f"'{PRECISE}' can never match" in warning for warning in built.warnings)
+
+
+def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        (
+            {"estimate": {"image": {"mode": "x"}}},
+            "at `$.plugins[0].parameters.estimate.image.mode`",
+        ),
+        ({"udsTokenizerConfig": {}}, "with udsTokenizerConfig - at `$.plugins[0].parameters`"),
+        (
+            {"modelName": "m", "udsTokenizerConfig": {"useTCP": True}},
+            "at `$.plugins[0].parameters.udsTokenizerConfig`",
+        ),
+    ]
+    for parameters, said in mistakes:
+        tokens = {"type": "token-producer", "parameters": parameters}
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            config(plugins=[tokens])
+
+
 def test_the_data_layer_is_read() -> None:
     built = config(
         plugins=[
@@ -368,6 +396,17 @@ def test_a_scorer_of_matches_is_served_by_estimates_where_no_producer_is_declare
     named = {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": APPROX}}
     assert names(config(plugins=[named])) == ["token-producer", APPROX]
     assert names(config(plugins=[*plugins(PRECISE), named])) == ["token-producer", APPROX, PRECISE]
+
+
+@pytest.mark.parametrize(
+    ("declared", "estimated"), [((SCORER,), True), ((APPROX,), True), ((PRECISE, SCORER), False)]
+)
+def test_tokens_are_estimated_where_nobody_has_to_know_the_engine_s(
+    declared: tuple[str, ...], estimated: bool
+) -> None:
+    tokens = config(plugins=plugins(*declared)).producers[0].value
+    assert isinstance(tokens, TokenParameters)
+    assert (tokens.estimate is not None) == estimated
 
 
 def test_a_declared_producer_of_matches_is_the_one_that_is_meant() -> None:

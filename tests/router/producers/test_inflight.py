@@ -49,6 +49,17 @@ async def test_the_count_is_seen_by_the_next_request_at_once() -> None:
     assert counting.requests == {}
 
 
+def test_a_request_that_another_endpoint_serves_counts_there() -> None:
+    load = InFlightLoad("load")
+    lease = load.decided(make.request(), Facts(), make.decision("a", prefill="p"))
+    lease.served_by("b")
+    assert load.requests == {"b": 1, "p": 1}
+    lease.responded(200)
+    assert load.requests == {"b": 1}
+    lease.ended()
+    assert load.requests == {}
+
+
 async def test_a_prompt_that_is_computed_elsewhere_counts_there_until_the_answer_starts() -> None:
     counting = load()
     lease = counting.decided(make.request(), Facts(), make.decision("d", prefill="p"))
@@ -121,6 +132,23 @@ async def test_tokens_count_where_the_prompt_is_computed() -> None:
     assert counting.requests == {"d": 1, "p": 1, "e": 1}
     lease.responded(200)
     assert (counting.tokens, counting.requests) == ({}, {"d": 1})
+
+
+async def test_whoever_answers_instead_is_charged() -> None:
+    counting = load(addEstimatedOutputTokens=True)
+    request = make.request(body=b"{}")
+    lease = counting.decided(request, await known(counting, 100), make.decision("a"))
+    split = counting.decided(request, await known(counting, 100), SPLIT)
+    lease.served_by("b")
+    assert counting.requests == {"b": 1, "d": 1, "p": 1, "e": 1}
+    assert counting.tokens == {"b": 250, "p": 100, "d": 150}
+    split.served_by("b")
+    assert counting.requests == {"b": 2, "p": 1, "e": 1}
+    assert counting.tokens == {"b": 400, "p": 100}
+    for held in (lease, split):
+        held.responded(200)
+        held.ended()
+    assert (counting.requests, counting.tokens) == ({}, {})
 
 
 @pytest.mark.parametrize(
