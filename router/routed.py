@@ -10,6 +10,8 @@ from router.request.answers import Renamer
 from router.request.usage import UsageReader
 from router.telemetry.decisions import Record
 
+_NO_HEADERS: Mapping[str, str] = {}
+
 
 class Reading(enum.Enum):
     """What is wanted of a response body."""
@@ -47,7 +49,9 @@ class Routed:
         sampled: bool,
         body: bytes | None = None,
         models: tuple[str, str] | None = None,
+        answer_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
+        """`answer_headers` are for an answer of the first pick that is no failure."""
         self.record = record
         self.destination = ",".join(addresses)
         self.endpoint = addresses[0]
@@ -59,6 +63,7 @@ class Routed:
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
+        self._of_first_pick = answer_headers
         self.chunk_at = 0.0
 
     def served_by(self, address: str) -> None:
@@ -66,6 +71,12 @@ class Routed:
         self.endpoint = self.record.served = address
         for lease in self.leases:
             lease.served_by(address)
+
+    def succeeded(self) -> None:
+        """Its answer is no failure."""
+        # Where another one answers, they would lead the client back to who could not be reached.
+        if self.record.served is None:
+            self.answer_headers.update(self._of_first_pick)
 
     @property
     def reading(self) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
@@ -35,6 +35,15 @@ class Follower(Protocol):
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         """The request goes where `decision` says. Called without awaiting after the pick."""
+        ...
+
+
+@runtime_checkable
+class Amender(Follower, Protocol):
+    """Adds to what the engine or the client is told, once it is known who is picked."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        """The decision with more headers. Called without awaiting after the pick."""
         ...
 
 

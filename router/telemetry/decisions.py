@@ -22,6 +22,7 @@ class Record(msgspec.Struct, kw_only=True):
         model: Model name the client asked for.
         target_model: Model name the request was sent to.
         rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
+        fairness_id: On whose account the request went.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
         took_ms: From then to the pick.
@@ -47,6 +48,7 @@ class Record(msgspec.Struct, kw_only=True):
     model: str
     target_model: str = ""
     rewritten_by: str = ""
+    fairness_id: str = "default-flow"
     endpoint: str | None = None
     refused: str | None = None
     took_ms: float = 0.0

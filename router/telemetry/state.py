@@ -156,6 +156,8 @@ class State:
         for load in self._loads:
             counts: Values = {(a,): float(n) for a, n in load.requests.items()}
             yield Sample("warmroute_inflight_requests", "From this router.", counts, label)
+            tokens: Values = {(a,): float(n) for a, n in load.tokens.items()}
+            yield Sample("warmroute_inflight_tokens", "They have to compute.", tokens, label)
         hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in endpoints if e.metrics}
         queries: Values = {
             (e.address,): e.metrics.prefix_queries or 0.0 for e in endpoints if e.metrics
@@ -170,8 +172,14 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
     yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
+    opened: Values = {(): float(stats.connections)}
+    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
+    hanging: Values = {(): float(stats.hanging)}
+    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    partial: Values = {(): float(stats.partial)}
+    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
     yield Sample(
         "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True

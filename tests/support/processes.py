@@ -229,10 +229,13 @@ async def engine(
 
 
 @asynccontextmanager
-async def tokenizer(fleet: Fleet) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The sidecar with the bundled model."""
-    started = command("tokenizer", f"--socket={fleet.socket}")
-    async with process(started, fleet.folder / "tokenizer.log") as running:
+async def tokenizer(
+    fleet: Fleet, *flags: str, socket: Path | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The sidecar; with the bundled model unless told otherwise."""
+    path = socket or fleet.socket
+    started = command("tokenizer", f"--socket={path}", *flags)
+    async with process(started, fleet.folder / f"tokenizer-{path.stem}.log") as running:
         fleet.processes["tokenizer"] = running
         yield running
 
