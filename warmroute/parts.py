@@ -44,6 +44,7 @@ from router.producers.types import Producer
 from router.request.parse import Limits
 from router.request.parsers import apis
 from router.telemetry.decisions import Decisions
+from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
 from warmroute.serve import Options
@@ -80,6 +81,15 @@ class Parts:
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
         self.producers = self._producers(options.config)
+        self.doctor = Doctor(
+            self.pool,
+            self.decisions,
+            prefixes=self.prefixes,
+            tokenizers=self.tokenizers,
+            loads=self.loads,
+            clock=time.time,
+        )
+        self.doctor.config_warnings = options.config.warnings
         self.director = Director(
             profiles=options.config.profiles,
             handler=options.config.handler,
@@ -89,7 +99,7 @@ class Parts:
             admitters=options.config.admission.admitters,
             apis=apis([parser.value for parser in options.config.parsers]),
             answerers=options.config.answerers,
-            observer=Journal(self.metrics, self.decisions),
+            observer=Journal(self.metrics, self.decisions, self.doctor.comparison),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,
@@ -106,6 +116,7 @@ class Parts:
             ),
         )
         self.pool.listen(self.director.newcomers)
+        self.pool.listen(self.doctor)
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints

@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from router.errors import RouterError
+from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.metrics import Metrics
 
@@ -14,9 +15,13 @@ log = structlog.get_logger()
 class Journal:
     """The director's observer. One line a request, at its end; never a prompt."""
 
-    def __init__(self, metrics: Metrics, decisions: Decisions) -> None:
+    def __init__(
+        self, metrics: Metrics, decisions: Decisions, comparison: Comparison | None = None
+    ) -> None:
+        """`comparison`: where predictions are gathered by endpoint."""
         self._metrics = metrics
         self._decisions = decisions
+        self._comparison = comparison
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
@@ -42,6 +47,8 @@ class Journal:
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         self._metrics.ended(record)
+        if self._comparison is not None:
+            self._comparison.ended(record)
         usage, endpoint = record.usage, record.endpoint or ""
         log.info(
             "request.ended",
