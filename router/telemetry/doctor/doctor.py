@@ -15,6 +15,7 @@ from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions
 from router.telemetry.doctor import (
     configured,
+    crediting,
     matching,
     predicting,
     scraping,
@@ -51,6 +52,9 @@ CHECKS: Sequence[Check] = (
     matching.strangers,
     matching.unnamed,
     matching.tokens,
+    crediting.groups,
+    crediting.index_full,
+    crediting.left_out,
     predicting.off,
     spreading.pinned,
 )
@@ -63,7 +67,7 @@ _CAUSES = frozenset(
     {
         "block-size-differs", "model-differs", "topic-differs", "topic-unknown", "model-unknown",
         "tokenizer-differs", "event-stream-lost", "event-stream-unreached", "no-event-source",
-        "no-events",
+        "no-events", "groups-unknown",
     }
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from router.errors import BadRequest
 from router.telemetry.decisions import Decisions, Record
-from router.telemetry.http import Match, Pages, application
+from router.telemetry.http import Findings, Match, Pages, application
 from router.telemetry.metrics import Metrics
 
 
@@ -21,7 +21,11 @@ async def echo(body: bytes) -> Mapping[str, Any]:
 
 @asynccontextmanager
 async def pages(
-    match: Match | None = echo, *, ready: bool = True, open_debug: bool = False
+    match: Match | None = echo,
+    *,
+    ready: bool = True,
+    open_debug: bool = False,
+    doctor: Findings = lambda _: {"findings": []},
 ) -> AsyncIterator[Any]:
     decisions = Decisions()
     for name in ("a/b c", "second"):
@@ -36,6 +40,7 @@ async def pages(
             match=match,
             max_body_bytes=1000,
             open_debug=open_debug,
+            doctor=doctor,
         )
     )
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:
@@ -100,3 +105,15 @@ async def test_debug_pages_are_closed_to_names_from_elsewhere_unless_opened(
         answer = await client.get("/debug/state", headers={"host": "elsewhere.example"})
         assert answer.status == status
         assert (await client.get("/healthz", headers={"host": "elsewhere.example"})).status == 200
+
+
+async def test_findings_are_told_and_may_be_asked_for_sooner() -> None:
+    def told(silence_s: float | None) -> Mapping[str, Any]:
+        return {"findings": [], "silence": silence_s}
+
+    async with pages(doctor=told) as client:
+        assert (await (await client.get("/debug/doctor")).json())["silence"] is None
+        assert (await (await client.get("/debug/doctor?silence=500ms")).json())["silence"] == 0.5
+        refused = await client.get("/debug/doctor?silence=long")
+        assert refused.status == 400
+        assert "duration" in (await refused.json())["error"]["message"]

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from tests.router.telemetry.doctor.ward import Ward
+
+
+def test_what_the_configuration_asks_for_in_vain_is_told() -> None:
+    ward = Ward()
+    ward.doctor.config_warnings = ("plugin 'x' is not used",)
+    finding = ward.only()
+    assert (finding.code, finding.what) == ("config-warning", "plugin 'x' is not used")
+    assert "warmroute check" in finding.fix
