@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from router.admission.probabilistic import ProbabilisticAdmitter
+from router.admission.saturation import Detector
 from router.pool.sources import (
     CoreMetricsParameters,
     EndpointNotificationParameters,
@@ -30,14 +32,32 @@ from router.producers.p2p_source import P2PSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.session import SessionIdParameters
 from router.producers.token_parameters import TokenParameters
+from router.request.parsers import (
+    AnthropicParser,
+    OpenAiParser,
+    ParserPlugin,
+    PassthroughParser,
+    SglangHttpParser,
+    VllmHttpParser,
+)
 from router.scheduling.answers.destination_endpoint_served import (
     DestinationEndpointServedVerifier,
 )
+from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
+from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
+from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
+from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
+from router.scheduling.filters.utilization_detector import UtilizationDetector
 from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.profiles.built_in import BuiltInHeaders
+from router.scheduling.profiles.data_parallel import DataParallelProfileHandler
+from router.scheduling.profiles.disagg import DisaggProfileHandler
+from router.scheduling.profiles.header import HeaderProfileHandler
+from router.scheduling.profiles.pd import PdProfileHandler
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
@@ -46,18 +66,65 @@ from router.scheduling.scorers.precise_prefix_cache import PrecisePrefixScorerPa
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
 from router.scheduling.scorers.session_affinity import SessionAffinityScorerParameters
-from router.scheduling.types import Answerer, Builds, Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import (
+    Admitter,
+    Answerer,
+    Builds,
+    Decider,
+    Filter,
+    Picker,
+    ProfileHandler,
+    Scorer,
+    Staged,
+)
 
-HANDLERS: Mapping[str, type[ProfileHandler]] = {
+HANDLERS: Mapping[str, type[ProfileHandler] | type[Staged]] = {
+    "data-parallel-profile-handler": DataParallelProfileHandler,
+    "disagg-profile-handler": DisaggProfileHandler,
+    "header-profile-handler": HeaderProfileHandler,
+    "pd-profile-handler": PdProfileHandler,
     "single-profile-handler": SingleProfileHandler,
 }
 
+DECIDERS: Mapping[str, type[Decider]] = {
+    "always-disagg-multimodal-decider": AlwaysDisaggMultimodalDecider,
+    "always-disagg-pd-decider": AlwaysDisaggPdDecider,
+    "prefix-based-pd-decider": PrefixBasedPdDecider,
+}
+
+BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
+    "disagg-headers-handler": BuiltInHeaders,
+    "prefill-header-handler": BuiltInHeaders,
+}
+"""Accepted and without effect: what they did needs no plugin here."""
+
 FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
+    "concurrency-detector": ConcurrencyDetector,
     "decode-filter": DecodeFilter,
     "header-based-testing-filter": HeaderBasedTestingFilter,
     "prefill-filter": PrefillFilter,
     "session-affinity-filter": SessionAffinityFilterParameters,
+    "utilization-detector": UtilizationDetector,
 }
+
+ADMITTERS: Mapping[str, type[Admitter]] = {
+    "probabilistic-admitter": ProbabilisticAdmitter,
+}
+
+DETECTORS: Mapping[str, type[Detector]] = {
+    "concurrency-detector": ConcurrencyDetector,
+    "utilization-detector": UtilizationDetector,
+}
+"""Filters, too: a profile may list them."""
+
+PARSERS: Mapping[str, type[ParserPlugin]] = {
+    "openai-parser": OpenAiParser,
+    "anthropic-parser": AnthropicParser,
+    "vllmhttp-parser": VllmHttpParser,
+    "sglanghttp-parser": SglangHttpParser,
+    "passthrough-parser": PassthroughParser,
+}
+"""In the order they are asked where a configuration lists none."""
 
 SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
     "active-request-scorer": ActiveRequestScorer,
@@ -118,7 +185,11 @@ DISCOVERIES: Mapping[str, type[msgspec.Struct]] = {
 }
 
 ALL: Mapping[str, type] = {
+    **PARSERS,
+    **ADMITTERS,
     **HANDLERS,
+    **DECIDERS,
+    **BUILT_IN,
     **FILTERS,
     **SCORERS,
     **PICKERS,

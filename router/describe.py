@@ -16,7 +16,6 @@ from router.telemetry.decisions import Record
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
 
-
 DEFAULT_FLOW = "default-flow"
 """On whose account requests go that do not say it; llm-d's word."""
 
@@ -27,13 +26,6 @@ def request(record: Record, asked: Request) -> None:
     record.model = asked.asked_model[:MAX_NAME]
     record.target_model = asked.model[:MAX_NAME]
     record.rewritten_by = asked.rewritten_by
-
-
-def account(record: Record, asked: Request, facts: Facts) -> None:
-    """On whose account it goes: what it says itself counts first."""
-    stated = facts.get(FairnessId)
-    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
-    record.fairness_id = (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def decision(record: Record, facts: Facts, made: Decision) -> None:
@@ -55,6 +47,13 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     last = tokens.count if tokens.partial else max(tokens.count - 1, 0)
     reusable = min(blocks, last // match.block_size)
     record.predicted_cached_tokens = reusable * match.block_size
+
+
+def fairness_id(asked: Request, facts: Facts) -> str:
+    """On whose account the request goes: what it says itself counts first."""
+    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
+    stated = facts.get(FairnessId)
+    return (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def dropped(

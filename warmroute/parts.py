@@ -42,6 +42,7 @@ from router.producers.token_uds import UdsClient
 from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
 from router.request.parse import Limits
+from router.request.parsers import apis
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
@@ -85,12 +86,15 @@ class Parts:
             pool=self.pool,
             producers=self.producers,
             followers=options.config.followers,
+            admitters=options.config.admission.admitters,
+            apis=apis([parser.value for parser in options.config.parsers]),
             answerers=options.config.answerers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
+            objectives=lambda: self.discovery.objectives,
             model_rewrites=lambda: self.discovery.model_rewrites,
             rename_answers=options.rename_answers,
             subset_hints=options.subset_hints,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from router import catalog
+from router.config import filled
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, referenced
 from router.config.schema import EndpointPickerConfig
@@ -66,3 +67,13 @@ def metrics(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> Metric
         if isinstance(plugin.value, MetricsSourceParameters):
             return plugin.value
     return MetricsSourceParameters()
+
+
+def sources(
+    file: EndpointPickerConfig, plugins: Mapping[str, Plugin]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each source and who extracts from it, by name; those filled in come last."""
+    for source in file.data_layer.sources:
+        yield source.plugin_ref, tuple(e.plugin_ref for e in source.extractors)
+    if filled.reads_metrics_by_default(file, plugins):
+        yield "metrics-data-source", ("core-metrics-extractor",)

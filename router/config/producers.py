@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from router import catalog
 from router.config import wrapped
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, made
+from router.config.plugins import Plugin, made, needs
 from router.producers.estimate_parameters import EstimateParameters
 from router.producers.facts import (
     EncoderCacheMatch,
@@ -17,7 +17,7 @@ from router.producers.facts import (
     Uncached,
 )
 from router.producers.token_parameters import TokenParameters
-from router.scheduling.types import Profile
+from router.scheduling.types import Profile, ProfileHandler
 
 _AUTOMATIC: Mapping[type, str] = {
     Tokens: "token-producer",
@@ -39,11 +39,20 @@ _Need = tuple[type, str, str]
 """A fact, the name of its producer or nothing, and where in the file it is needed."""
 
 
-def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tuple[Plugin, ...]:
-    """Those declared and those made for a need, in the order they run. Raises ConfigError."""
+def build(
+    plugins: Mapping[str, Plugin],
+    profiles: Mapping[str, Profile],
+    handler: ProfileHandler,
+    others: Iterable[Plugin] = (),
+) -> tuple[Plugin, ...]:
+    """Those declared and those made for a need, in the order they run. Raises ConfigError.
+
+    `others` need facts, too, beside the members of profiles and the handler.
+    """
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     declared.update(wrapped.producers(plugins))
-    for need in (*_own_needs(declared), *_profile_needs(plugins, profiles)):
+    from_plugins = (*_own_needs(declared), *_profile_needs(plugins, profiles))
+    for need in (*from_plugins, *_other_needs(handler, others, plugins)):
         _bind(need, declared)
     order = list(catalog.PRODUCERS)
     # Of several of a type the one that bears its name runs first: it is meant where none is named.
@@ -53,7 +62,7 @@ def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tup
 def _own_needs(declared: Mapping[str, Plugin]) -> Iterator[_Need]:
     """What the declared producers themselves need."""
     for producer in declared.values():
-        for fact, name in _needs(producer.parameters):
+        for fact, name in needs(producer.parameters):
             yield fact, name, producer.path
         if {PrefixMatch, EncoderCacheMatch} & set(catalog.PROVIDES[producer.type]):
             yield Tokens, "", producer.path
@@ -67,13 +76,17 @@ def _profile_needs(
         filters = [member.plugin for member in profile.filters]
         scorers = [member.plugin for member in profile.scorers]
         for plugin in (*filters, *scorers):
-            for fact, name in _needs(plugin):
+            for fact, name in needs(plugin):
                 yield fact, name, paths.get(id(plugin), f"${profile.name}")
 
 
-def _needs(plugin: object) -> Sequence[tuple[type, str]]:
-    needs = getattr(plugin, "needs", None)
-    return needs() if needs else ()
+def _other_needs(
+    handler: ProfileHandler, others: Iterable[Plugin], plugins: Mapping[str, Plugin]
+) -> Iterator[_Need]:
+    where = next((p.path for p in plugins.values() if p.type in catalog.HANDLERS), "$.plugins")
+    yield from ((fact, name, where) for fact, name in needs(handler))
+    for other in others:
+        yield from ((fact, name, other.path) for fact, name in needs(other.value))
 
 
 def _bind(need: _Need, declared: dict[str, Plugin]) -> None:

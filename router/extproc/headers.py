@@ -13,7 +13,12 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL = "x-data-parallel-host-port"
 CACHE_SOURCE = "x-kv-cache-source-host-port"
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one that is there counts."""
+
 REQUEST_ID = "x-request-id"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
@@ -22,8 +27,8 @@ DROPPED_REASON = "x-llm-d-request-dropped-reason"
 ROUTING = (
     DESTINATION,
     PREFILLER,
-    "x-encoder-hosts-ports",
-    "x-data-parallel-host-port",
+    ENCODERS,
+    DATA_PARALLEL,
     CACHE_SOURCE,
     DROPPED_REASON,
 )
@@ -33,12 +38,11 @@ Envoy or a decode sidecar connect to an address of the client's choosing."""
 MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 """The model a request is sent to instead of the one it names; the first one counts."""
 
-FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-"""On whose account a request goes; the first one counts."""
+OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+"""Names the objective whose priority a request has; the first one counts."""
 
 CONTROL = (
-    "x-llm-d-inference-objective",
-    "x-gateway-inference-objective",
+    *OBJECTIVE,
     *FAIRNESS_IDS,
     *MODEL_REWRITE,
     "x-llm-d-slo-ttft-ms",

@@ -38,10 +38,10 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
 def started(
     headers: Mapping[str, str], *, body: bool = False, resized: bool = False
 ) -> pb.ProcessingResponse:
-    """Answer the response headers, and set `headers`. `body`: ask for the body, chunk by chunk;
-    `resized`: its length will be another one.
+    """Answer the response headers, with `headers` set for the client besides.
 
-    Only here, with only this field set, does Envoy take a mode override without side effects.
+    `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
+    Envoy take a mode override without side effects. `resized`: its length will be another one.
     """
     if not (headers or body or resized):
         return proceed(Phase.RESPONSE_HEADERS)

@@ -12,6 +12,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from router.pool.endpoint import Endpoint
+
 _F = TypeVar("_F")
 
 _NOTHING: Mapping[str, int] = {}
@@ -115,16 +117,13 @@ class EncoderCacheMatch(msgspec.Struct, frozen=True):
     total: float
 
 
-class SessionId(msgspec.Struct, frozen=True):
-    """Which session of a client the request belongs to, in the client's words."""
+class Peer(msgspec.Struct, frozen=True):
+    """The endpoint that another stage of the same request was given.
 
-    value: str
+    Stated while the endpoints of the remaining stages are picked.
+    """
 
-
-class FairnessId(msgspec.Struct, frozen=True):
-    """On whose account the request goes."""
-
-    value: str
+    endpoint: Endpoint
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -135,6 +134,30 @@ class Now(msgspec.Struct, frozen=True):
     """
 
     unix_s: float
+
+
+class KeptOut(msgspec.Struct, frozen=True):
+    """Addresses that are picked only where a profile has nobody else: their answers failed.
+
+    Attributes:
+        addresses: For every stage.
+        prefill: For the prefill stage only.
+    """
+
+    addresses: frozenset[str] = frozenset()
+    prefill: frozenset[str] = frozenset()
+
+
+class SessionId(msgspec.Struct, frozen=True):
+    """Which session of a client the request belongs to, in the client's words."""
+
+    value: str
+
+
+class FairnessId(msgspec.Struct, frozen=True):
+    """On whose account the request goes."""
+
+    value: str
 
 
 class Facts:
@@ -152,6 +175,12 @@ class Facts:
         """State a fact in a producer's name."""
         self._facts[type(fact), producer] = fact
         self._facts.setdefault((type(fact), ""), fact)
+
+    def also(self, fact: object) -> Facts:
+        """These facts and one more, which overrides one of its type."""
+        more = Facts(self.rng)
+        more._facts = {**self._facts, (type(fact), ""): fact}
+        return more
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""

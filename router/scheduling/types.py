@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -84,12 +84,17 @@ class NamedScorer(Named, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One pass of filter, score, pick, in the order of the configuration."""
+    """One pass of filter, score, pick, in the order of the configuration.
+
+    Attributes:
+        prefix_producer: Whose prefix matches it goes by; empty: those of the only producer.
+    """
 
     name: str
     filters: tuple[NamedFilter, ...]
     scorers: tuple[NamedScorer, ...]
     picker: Picker
+    prefix_producer: str = ""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -139,6 +144,7 @@ class Decision(msgspec.Struct, frozen=True):
         headers: What else the engine is told.
         response_headers: What the client is told besides the engine's answer.
         left_out: Endpoints that no profile was shown.
+        kind: Which stages it has, in llm-d's words; empty where the handler knows none.
     """
 
     primary: Outcome
@@ -148,6 +154,7 @@ class Decision(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = _NO_HEADERS
     response_headers: Mapping[str, str] = _NO_HEADERS
     left_out: tuple[Dropped, ...] = ()
+    kind: str = ""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -202,4 +209,34 @@ class ProfileHandler(Protocol):
         rng: random.Random,
     ) -> Decision:
         """Raises NoEndpoints or Saturated."""
+        ...
+
+
+class Decider(Protocol):
+    """Says whether a stage of its own does a part of a request's work."""
+
+    def disaggregates(self, request: Request, endpoint: Endpoint | None, facts: Facts) -> bool:
+        """`endpoint` would do that part otherwise; None where it is not picked yet."""
+        ...
+
+
+class Staged(Protocol):
+    """Parameters of a profile handler that names profiles and deciders.
+
+    Both mappings go from a field, as the configuration writes it, to the name that stands there.
+    """
+
+    def profile_names(self, declared: Collection[str]) -> Mapping[str, str]:
+        """The profiles that must be among those declared."""
+        ...
+
+    def decider_names(self) -> Mapping[str, str]:
+        """The deciders that are asked."""
+        ...
+
+    def link(self, deciders: Mapping[str, Decider]) -> ProfileHandler:
+        """The handler; `deciders` holds those named, by field.
+
+        A handler that does not run every profile says in `runs()` which ones it may.
+        """
         ...

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from router.director import Director
-from router.errors import BadRequest, NoEndpoints, RouterError, Saturated, ShuttingDown
+from router.errors import BadRequest, NoEndpoints, NotCached, RouterError, Saturated, ShuttingDown
 from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
@@ -323,7 +323,8 @@ async def test_an_endpoint_that_left_while_facts_were_gathered_is_not_picked() -
         async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
             fixture.pool.replace([make.endpoint("b:1")])
 
-    fixture.director._producers = [Leaves()]
+    lineup = fixture.director.lineup
+    fixture.director.lineup = msgspec.structs.replace(lineup, producers=[Leaves()])
     assert (await fixture.route()).destination == "b:1"
 
 
@@ -335,6 +336,17 @@ async def test_an_endpoint_whose_answers_fail_is_left_while_others_exist() -> No
         fixture.director.responded(routed, 503, {})
         fixture.director.ended(routed)
     assert (await fixture.route()).destination == "a:1"
+
+
+async def test_a_request_that_wants_a_cached_answer_is_refused_where_there_is_none() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    headers = {**POST, "prefer": "if-available"}
+    assert (await fixture.director.route(headers, BODY)).destination == "b:1"
+    fixture.known.match = PrefixMatch(4, 16, {})
+    with pytest.raises(NotCached):
+        await fixture.director.route(headers, BODY)
+    assert len(fixture.notes.refused_) == 1
+    assert await fixture.route()
 
 
 async def test_names_of_any_length_are_kept_short() -> None:
@@ -358,79 +370,6 @@ async def test_a_large_body_is_read_aside() -> None:
     assert aside == []
     await fixture.route(msgspec.json.encode({"prompt": "x" * 1024 * 1024}))
     assert aside == [1]
-
-
-class Amending(Known):
-    """Adds a header for the engine and one for the client."""
-
-    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
-        there = decision.endpoint.address
-        return msgspec.structs.replace(
-            decision, headers={"x-engine": there}, response_headers={"x-client": there}
-        )
-
-
-async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
-    fixture = Fixture("a:1", followers=[Amending()])
-    routed = await fixture.route(request_id="r1")
-    assert routed.headers == {"x-engine": "a:1"}
-    assert routed.answer_headers == {}
-    fixture.director.responded(routed, 200, {})
-    assert routed.answer_headers == {"x-client": "a:1"}
-
-
-async def test_a_client_is_not_led_back_to_who_failed_or_could_not_be_reached() -> (
-    None
-):
-    fixture = Fixture("a:1", "b:1", known=Known(MATCH), followers=[Amending()])
-    for status, served in ((503, ""), (200, "a:1")):
-        routed = await fixture.route()
-        assert routed.endpoint == "b:1"
-        fixture.director.responded(routed, status, {}, served=served)
-        assert routed.answer_headers == {}
-
-
-@pytest.mark.parametrize(
-    ("sent", "stated", "account"),
-    [
-        ({}, None, "default-flow"),
-        ({}, "agent", "agent"),
-        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
-        (
-            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
-            None,
-            "new",
-        ),
-    ],
-)
-async def test_the_record_says_on_whose_account_a_request_goes(
-    sent: dict[str, str], stated: str | None, account: str
-) -> None:
-    class Agent(Known):
-        async def produce(
-            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-        ) -> None:
-            if stated is not None:
-                facts.put(FairnessId(stated), "agent")
-
-    fixture = Fixture("a:1", known=Agent())
-    await fixture.director.route({**POST, **sent}, BODY)
-    assert fixture.notes.routed_[0].fairness_id == account
-
-
-async def test_facts_know_when_the_decision_is_made() -> None:
-    times = []
-
-    class Timed(Known):
-        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
-            now = facts.get(Now)
-            assert now is not None
-            times.append(now.unix_s)
-            return super().decided(request, facts, decision)
-
-    fixture = Fixture("a:1", known=Timed())
-    await fixture.route()
-    assert times == [fixture.notes.routed_[0].at + 0.25]
 
 
 async def test_a_rule_sends_the_request_to_another_model() -> None:
@@ -548,3 +487,129 @@ async def test_hints_of_the_data_plane_can_be_ignored() -> None:
     fixture = Fixture("10.0.0.1:1")
     fixture.director._subset_hints = False
     assert (await fixture.director.route(POST, BODY, ())).destination == "10.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("named", "priority"), [("batch", -1), ("nobody", 0), ("", 0)], ids=["known", "unknown", "none"]
+)
+@pytest.mark.parametrize("header", headers.OBJECTIVE)
+async def test_the_objective_of_a_request_gives_its_priority(
+    header: str, named: str, priority: int
+) -> None:
+    asked = []
+
+    class Asks:
+        def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+            asked.append(request.priority)
+
+    fixture = Fixture("a:1", admitters=[Asks()], objectives=lambda: {"batch": -1})
+    await fixture.director.route({**POST, header: named}, BODY)
+    assert asked == [priority]
+
+
+async def test_a_new_lineup_counts_from_the_next_request_on() -> None:
+    fixture = Fixture("a:1")
+    old, followed = fixture.director.lineup, Follows()
+
+    class Swaps:
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            fixture.director.lineup = msgspec.structs.replace(old, followers=[followed])
+
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+            return None
+
+    fixture.director.lineup = msgspec.structs.replace(old, producers=[Swaps()])
+    await fixture.route()
+    assert followed.decided_ == 0
+    await fixture.route()
+    assert followed.decided_ == 1
+
+
+class Follows:
+    def __init__(self) -> None:
+        self.decided_ = 0
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+        self.decided_ += 1
+
+
+class Amending(Known):
+    """Adds a header for the engine and one for the client."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        there = decision.endpoint.address
+        return msgspec.structs.replace(
+            decision, headers={"x-engine": there}, response_headers={"x-client": there}
+        )
+
+
+async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
+    fixture = Fixture("a:1", followers=[Amending()])
+    routed = await fixture.route(request_id="r1")
+    assert routed.headers == {"x-engine": "a:1"}
+    assert routed.response_headers == {"x-client": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+async def test_facts_know_when_the_decision_is_made() -> None:
+    times = []
+
+    class Timed(Known):
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+            now = facts.get(Now)
+            assert now is not None
+            times.append(now.unix_s)
+            return super().decided(request, facts, decision)
+
+    fixture = Fixture("a:1", known=Timed())
+    await fixture.route()
+    assert times == [fixture.notes.routed_[0].at + 0.25]
+
+
+@pytest.mark.parametrize(
+    ("status", "served", "told"),
+    [
+        (200, "", {"x-client": "b:1"}),
+        (200, "b:1", {"x-client": "b:1"}),
+        (503, "", {}),
+        (200, "a:1", {}),
+    ],
+    ids=["answered", "answered-as-picked", "failed", "another-answered"],
+)
+async def test_a_client_is_led_back_only_to_who_answered(
+    status: int, served: str, told: dict[str, str]
+) -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), followers=[Amending()])
+    routed = await fixture.route()
+    assert routed.endpoint == "b:1"
+    fixture.director.responded(routed, status, {}, served=served)
+    assert routed.answer_headers == told

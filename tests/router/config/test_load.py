@@ -10,6 +10,7 @@ import yaml
 from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
 from router.config.load import Config, load
+from router.config.notes import NoteKind
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
 from router.scheduling.pickers.max_score import MaxScorePicker
@@ -132,7 +133,7 @@ NAMES_X = {"prefixMatchInfoProducerName": "x"}
         pytest.param({"plugin": []}, "unknown field `plugin`", id="unknown-top-level-key"),
         pytest.param(
             {"plugins": plugins("que-scorer")},
-            "unknown plugin type 'que-scorer'; known: active-request-scorer",
+            "unknown plugin type 'que-scorer'; did you mean 'queue-scorer'?",
             id="unknown-type",
         ),
         pytest.param({"plugins": [{"name": "x"}]}, "$.plugins[0]", id="no-type"),
@@ -141,7 +142,9 @@ NAMES_X = {"prefixMatchInfoProducerName": "x"}
         ),
         pytest.param(
             {"plugins": [{"type": PRECISE, "parameters": {"blockSizeToken": 64}}]},
-            "unknown field `blockSizeToken` - at `$.plugins[0].parameters`",
+            "unknown field `blockSizeToken`; known: indexerConfig, kvEventsConfig,"
+            " speculativeIndexing, speculativeTTL, tokenProcessorConfig"
+            " - at `$.plugins[0].parameters`",
             id="mistyped-parameter",
         ),
         pytest.param(
@@ -179,10 +182,12 @@ NAMES_X = {"prefixMatchInfoProducerName": "x"}
             "$.plugins[0].parameters.sidecar",
             id="negative-duration",
         ),
-        pytest.param({"flowControl": {}}, "`flowControl` - at `$`", id="top-level-path"),
+        pytest.param(
+            {"flowcontrol": {}}, "did you mean 'flowControl'? - at `$`", id="top-level-path"
+        ),
         pytest.param(
             {"plugins": plugins("queue-scorer"), "schedulingProfiles": profile("other")},
-            "undefined plugin 'other'; defined: queue-scorer"
+            "undefined plugin 'other'; known: queue-scorer"
             " - at `$.schedulingProfiles[0].plugins[0].pluginRef`",
             id="undefined-reference",
         ),
@@ -324,12 +329,43 @@ def test_what_has_no_effect_is_a_warning() -> None:
     built = config(
         plugins=plugins("queue-scorer", "decode-filter", PRECISE),
         schedulingProfiles=profile("queue-scorer"),
-        featureGates=["flowControl=false"],
+        featureGates=["flowControl"],
     )
-    assert len(built.warnings) == 3
-    assert any("'decode-filter' is in no profile" in warning for warning in built.warnings)
-    assert any(f"'{PRECISE}' hears only engines" in warning for warning in built.warnings)
-    assert any("flowControl" in warning for warning in built.warnings)
+    assert [warning.partition(" - at ")[2] for warning in built.warnings] == [
+        "`$.featureGates`",
+        "`$.plugins[1]`",
+        "`$.plugins[2]`",
+    ]
+
+
+def test_a_mistake_is_told_with_its_line() -> None:
+    text = yaml.safe_dump({**HEAD, "plugins": plugins("queue-scorer", "que")}, sort_keys=False)
+    with pytest.raises(ConfigError, match=r"at `\$\.plugins\[1\]\.type`, line 5$"):
+        load(text)
+
+
+def test_members_of_a_profile_that_can_do_nothing_there_are_warned_of() -> None:
+    built = config(
+        plugins=[*plugins("queue-scorer", "max-score-picker", "metrics-data-source")],
+        schedulingProfiles=profile(
+            "queue-scorer", "max-score-picker", "metrics-data-source", **{"max-score-picker": 2}
+        ),
+    )
+    assert [str(note) for note in built.notes if note.kind is NoteKind.WARNING] == [
+        "'max-score-picker' is no scorer: its weight has no effect"
+        " - at `$.schedulingProfiles[0].plugins[1]`",
+        "'metrics-data-source' is no filter, scorer or picker: no part of a profile"
+        " - at `$.schedulingProfiles[0].plugins[2]`",
+    ]
+
+
+def test_a_block_size_that_no_engine_has_is_warned_of() -> None:
+    parameters = {
+        "tokenProcessorConfig": {"blockSizeTokens": 5},
+        "kvEventsConfig": {"zmqEndpoint": "tcp://0.0.0.0:5557"},
+    }
+    (warning,) = config(plugins=[{"type": PRECISE, "parameters": parameters}]).warnings
+    assert "blocks of 5 tokens" in warning
 
 
 def test_ids_that_no_engine_computes_can_never_match() -> None:

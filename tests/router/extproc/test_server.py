@@ -290,14 +290,14 @@ async def test_a_413_of_envoys_own_is_answered() -> None:
 async def test_a_fault_of_ours_is_a_500_and_no_other_stream_notices() -> None:
     fixture = Fixture("a:1")
     async with service(fixture) as envoy_side:
-        handler = fixture.director._handler
-        fixture.director._handler = None  # type: ignore[assignment]
+        lineup = fixture.director.lineup
+        fixture.director.lineup = None  # type: ignore[assignment]
         *_, refusal = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )
         assert refusal.immediate_response.status.code == 500
         assert b"NoneType" not in refusal.immediate_response.body
-        fixture.director._handler = handler
+        fixture.director.lineup = lineup
         *_, answer = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )

@@ -28,7 +28,7 @@ async def source(
 ) -> str | None:
     given = {"prefixMatchInfoProducerName": "prefix", **parameters}
     producer = P2PSource("p2p", msgspec.convert(given, P2PSourceParameters))
-    request, facts = make.request(id=request_id), make.facts(10, 16, None, **held)
+    request, facts = make.request(id=request_id), make.facts(10, 16, None, None, **held)
     await producer.produce(request, endpoints, facts)
     chosen = decision or make.decision("a")
     assert producer.decided(request, facts, chosen) is None
