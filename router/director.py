@@ -24,7 +24,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
-from router.producers.facts import Facts, KeptOut, Now
+from router.producers.facts import Facts, HeldBack, KeptOut
 from router.producers.types import Follower, Lease, Producer
 from router.request.answers import renamer
 from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
@@ -33,6 +33,7 @@ from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
+from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
@@ -146,6 +147,7 @@ class Director:
         self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
+        self.newcomers = Newcomers(clock)
         self.draining = False
 
     async def route(
@@ -173,7 +175,7 @@ class Director:
             self._observer.refused(record, error)
             raise
         leases = _leases(lineup, request, facts, decision)
-        record.fairness_id = describe.fairness_id(request, facts)
+        describe.account(record, request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
@@ -187,8 +189,8 @@ class Director:
             leases,
             sampled=request.tells_usage and self._sampled(),
             body=request.sent,
-            response_headers=decision.response_headers,
             models=(request.model, request.asked_model) if request.rewritten_by else None,
+            answer_headers=decision.response_headers,
         )
 
     def responded(
@@ -204,12 +206,10 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         for lease in routed.leases:
             lease.responded(status)
-        # An engine that failed, or could not be reached, is none to come back to.
-        if status < FAILED_STATUS and record.served is None:
-            routed.answer_headers.update(routed.response_headers)
         for answerer in self.lineup.answerers:
             routed.answer_headers |= answerer.answer_headers(served)
         if status < FAILED_STATUS:
+            routed.succeeded()
             if routed.sampled:
                 routed.usage = UsageReader(content_type)
             if routed.models is not None and self._rename_answers:
@@ -279,7 +279,7 @@ class Director:
         facts = Facts(self._rng)
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
-        facts.put(Now(self._clock()))
+        facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:
@@ -302,11 +302,14 @@ class Director:
         return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        """State whose answers failed; what has a choice then avoids them."""
+        """State whose answers failed and who just came; what has a choice then avoids them."""
         failing = frozenset(e.address for e in self.outliers.out(endpoints))
         prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
         if failing or prefill:
             facts.put(KeptOut(failing, prefill))
+        new = self.newcomers.held_back(endpoints, facts)
+        if new:
+            facts.put(HeldBack(new))
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0

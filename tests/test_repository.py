@@ -40,7 +40,7 @@ _LOADED = "tests/router/config/test_load.py: a configuration is loaded as a whol
 _EXPLAINED = "tests/warmroute/test_check.py: by what is printed"
 
 EXCUSED: Mapping[str, str] = {
-    "router/catalog.py": "tests/router/scheduling/test_catalog_laws.py, tests/test_docs.py",
+    "router/catalog.py": "tests/router/scheduling/test_laws.py, tests/test_docs.py",
     "router/config/builtin.py": _LOADED,
     "router/config/data_layer.py": _LOADED,
     "router/config/errors.py": _LOADED,
@@ -52,8 +52,8 @@ EXCUSED: Mapping[str, str] = {
     "router/config/profiles.py": _LOADED,
     "router/config/schema.py": _LOADED,
     "router/config/useless.py": _LOADED,
-    "router/config/wrapped.py": _LOADED,
     "router/describe.py": "tests/router/test_director.py: what the records say",
+    "router/config/wrapped.py": _LOADED,
     "router/errors.py": "tests/router/extproc/test_reply.py, tests/test_docs.py: what clients see",
     "router/extproc/headers.py": "tests/router/extproc/test_exchange.py, tests/test_docs.py",
     "router/lineup.py": "tests/router/test_director.py: who takes part",

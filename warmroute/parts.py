@@ -103,6 +103,7 @@ class Parts:
                 allow_kv_transfer_params=options.allow_kv_transfer_params,
             ),
         )
+        self.pool.listen(self.director.newcomers)
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints

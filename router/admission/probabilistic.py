@@ -11,7 +11,7 @@ from router.admission import saturation
 from router.admission.saturation import UtilizationLimits
 from router.errors import Saturated
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 from router.request.types import Request
 
 _Above0 = msgspec.Meta(gt=0)
@@ -51,8 +51,6 @@ class ProbabilisticAdmitter(
             kv_usage=self.kv_cache_util_threshold,
             stale_after_s=0.0,
         )
-        now = facts.get(Now)
-        now_s = now.unix_s if now else 0.0
-        shares = [saturation.utilization(e.metrics, limits, now_s) for e in endpoints]
+        shares = [saturation.utilization(e.metrics, limits, facts.now) for e in endpoints]
         full: float = saturation.saturation(shares) ** self.power * self.k
         return min(full, 1.0)

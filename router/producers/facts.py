@@ -126,16 +126,6 @@ class Peer(msgspec.Struct, frozen=True):
     endpoint: Endpoint
 
 
-class Now(msgspec.Struct, frozen=True):
-    """When the decision is made.
-
-    Attributes:
-        unix_s: Unix time, as scrapes have it.
-    """
-
-    unix_s: float
-
-
 class KeptOut(msgspec.Struct, frozen=True):
     """Addresses that are picked only where a profile has nobody else: their answers failed.
 
@@ -146,6 +136,12 @@ class KeptOut(msgspec.Struct, frozen=True):
 
     addresses: frozenset[str] = frozenset()
     prefill: frozenset[str] = frozenset()
+
+
+class HeldBack(msgspec.Struct, frozen=True):
+    """Addresses that are picked only where filters leave nobody else: they just came."""
+
+    addresses: frozenset[str]
 
 
 class SessionId(msgspec.Struct, frozen=True):
@@ -165,10 +161,12 @@ class Facts:
 
     Attributes:
         rng: Where plugins that choose by chance draw from.
+        now: Unix time of the decision, as scrapes have it.
     """
 
-    def __init__(self, rng: random.Random | None = None) -> None:
+    def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
         self.rng = rng or random.Random(0)
+        self.now = now
         self._facts: dict[tuple[type, str], object] = {}
 
     def put(self, fact: object, producer: str = "") -> None:
@@ -178,7 +176,7 @@ class Facts:
 
     def also(self, fact: object) -> Facts:
         """These facts and one more, which overrides one of its type."""
-        more = Facts(self.rng)
+        more = Facts(self.rng, self.now)
         more._facts = {**self._facts, (type(fact), ""): fact}
         return more
 

@@ -17,7 +17,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now, SessionId
+from router.producers.facts import Facts, SessionId
 from router.request.types import Request
 from router.scheduling.types import Decision, Outcome
 
@@ -188,12 +188,12 @@ class BoundSessions:
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
     ) -> Endpoint | None:
         binding = self._bindings.get(self._session(request, facts))
-        if binding is None or binding.used_at + self._ttl_s < _now(facts):
+        if binding is None or binding.used_at + self._ttl_s < facts.now:
             return None
         return next((e for e in endpoints if e.address == binding.address), None)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
-        now = _now(facts)
+        now = facts.now
         self._evict(now)
         session, outcome = self._session(request, facts), decision.of(self._profile)
         if not session or outcome is None:
@@ -235,12 +235,6 @@ def _names(endpoint: Endpoint) -> tuple[str, str]:
     """What the endpoint is called in a token: with its rank, and as discovery calls it."""
     name = f"{endpoint.namespace}/{endpoint.name}"
     return (name if _RANKED.search(name) else f"{name}-rank-{endpoint.rank}"), name
-
-
-def _now(facts: Facts) -> float:
-    """Unix time; where nobody says it, no time passes."""
-    now = facts.get(Now)
-    return 0.0 if now is None else now.unix_s
 
 
 def _present(decision: Decision, outcome: Outcome) -> frozenset[str]:

@@ -14,7 +14,7 @@ from router.admission import saturation
 from router.admission.saturation import UtilizationLimits
 from router.config.duration import seconds
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 from router.request.types import Request
 
 
@@ -56,6 +56,4 @@ class UtilizationDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
             kv_usage=self.kv_cache_util_threshold,
             stale_after_s=seconds(self.metrics_staleness_threshold, "metricsStalenessThreshold"),
         )
-        now = facts.get(Now)
-        now_s = now.unix_s if now else 0.0
-        return [saturation.utilization(e.metrics, limits, now_s) for e in endpoints]
+        return [saturation.utilization(e.metrics, limits, facts.now) for e in endpoints]

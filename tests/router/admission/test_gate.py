@@ -8,7 +8,7 @@ import pytest
 from router.admission.gate import Gate
 from router.errors import Saturated
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 from router.scheduling.filters.utilization_detector import UtilizationDetector
 from tests.support import make
 
@@ -46,7 +46,7 @@ def test_without_fresh_metrics_only_sheddable_requests_see_a_full_pool(
     now_s: float, refused: bool
 ) -> None:
     facts = Facts()
-    facts.put(Now(now_s))
+    facts.now = now_s
     endpoints = [make.endpoint(waiting=0, scraped_at=99.0)]
     gate = Gate(UtilizationDetector())
     gate.admit(make.request(priority=0), endpoints, facts)

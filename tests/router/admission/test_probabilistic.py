@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from router.admission.probabilistic import ProbabilisticAdmitter
 from router.errors import Saturated
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 from tests.support import make
 
 
 def facts(seed: int = 1) -> Facts:
-    known = Facts(random.Random(seed))
-    known.put(Now(0.0))
-    return known
+    return Facts(random.Random(seed))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now, SessionId
+from router.producers.facts import Facts, SessionId
 from router.scheduling import affinity
 from router.scheduling.affinity import Affinity, AffinityParameters, BoundSessions
 from router.scheduling.types import Decision, Dropped, Outcome
@@ -90,9 +90,7 @@ def request(session: str = "s1", header: str = "x-session-id") -> Any:
 
 
 def at(now: float) -> Facts:
-    facts = Facts()
-    facts.put(Now(now))
-    return facts
+    return Facts(now=now)
 
 
 def test_a_session_stays_where_it_was_sent_first() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, Now
+from router.producers.facts import Facts
 from router.scheduling.filters.utilization_detector import UtilizationDetector
 from tests.support import make
 
@@ -35,7 +35,7 @@ def test_all_stay_where_none_has_room() -> None:
 
 def test_stale_metrics_are_no_metrics() -> None:
     facts = make.facts()
-    facts.put(Now(100.0))
+    facts.now = 100.0
     fresh = make.endpoint("fresh", waiting=1, scraped_at=99.0)
     stale = make.endpoint("stale", waiting=0, scraped_at=90.0)
     assert kept(UtilizationDetector(), fresh, stale, facts=facts) == "fresh"
