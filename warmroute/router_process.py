@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import grpc
 import structlog
@@ -15,6 +15,7 @@ from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.pool_log import PoolLog
 from router.telemetry.http import Pages, application
+from router.telemetry.metrics import Sample
 from router.telemetry.state import State
 from warmroute.builder import ROOM_BYTES
 from warmroute.certificates import credentials
@@ -107,6 +108,7 @@ async def _serve_ports(
         watch,
     )
     parts.metrics.watch(state.samples)
+    parts.metrics.watch(_tasks)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving
@@ -137,6 +139,11 @@ async def _serve_ports(
         await health_server.stop(None)
         await grpc_server.stop(None)
         await runner.cleanup()
+
+
+def _tasks() -> Iterator[Sample]:
+    """What the event loop has to do: it grows where somebody forgets to end something."""
+    yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:
