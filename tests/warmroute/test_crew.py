@@ -14,8 +14,11 @@ import pytest
 import zmq
 
 from router.config.load import load
+from router.pool.topology import TopologyLabels
+from router.producers.facts import Facts
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
+from tests.support import make
 from tests.support.ports import free_port
 from warmroute import serve
 from warmroute.crew import Crew
@@ -158,3 +161,14 @@ async def test_what_cannot_start_leaves_everything_as_it_was(tmp_path: Path) -> 
                 socket.bind(mine)
     finally:
         blocker.destroy(linger=0)
+
+
+async def test_what_says_where_endpoints_run_states_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as router:
+        await router.adopt(plugin("topology-extractor", rack="example.com/rack"), QUEUE)
+        (producer,) = router.parts.director.lineup.producers
+        facts = Facts()
+        await producer.produce(make.request(), (), facts)
+        stated = facts.get(TopologyLabels, "topology-extractor")
+        assert stated == TopologyLabels(rack="example.com/rack")
+        assert producer.decided(make.request(), facts, make.decision()) is None

@@ -418,7 +418,8 @@ def test_the_data_layer_is_read() -> None:
     )
     assert built.discovery is not None
     assert built.discovery.path == "/etc/endpoints.yaml"
-    assert (built.metrics.interval, built.metrics.port) == ("250ms", 9100)
+    assert built.data.metrics is not None
+    assert (built.data.metrics.interval, built.data.metrics.port) == ("250ms", 9100)
     assert built.notified == {PRECISE}
 
 
