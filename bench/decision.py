@@ -31,7 +31,6 @@ def figures(counts: Sequence[int] = ENDPOINTS, runs: int = RUNS) -> list[Figure]
             name=f"decision, {count} endpoints",
             value=_cpu_us(_decision(count), runs),
             unit="us",
-            note="facts are given: tokens, matches and metrics are measured elsewhere",
         )
         for count in counts
     ]
