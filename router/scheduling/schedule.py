@@ -55,7 +55,7 @@ def schedule(
 
 def _clamped(scores: Sequence[float]) -> Sequence[float]:
     # Nearly always nothing is to be done, and looking at the ends costs less than at each.
-    if 0.0 <= min(scores) and max(scores) <= 1.0:
+    if min(scores) >= 0.0 and max(scores) <= 1.0:
         return scores
     return [min(max(score, 0.0), 1.0) for score in scores]
 
