@@ -40,6 +40,9 @@ from router.request.parsers import (
     SglangHttpParser,
     VllmHttpParser,
 )
+from router.scheduling.answers.destination_endpoint_served import (
+    DestinationEndpointServedVerifier,
+)
 from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
 from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
@@ -85,6 +88,7 @@ from router.scheduling.scorers.token_load import TokenLoadScorer
 from router.scheduling.scorers.topology_affinity import TopologyAffinityScorer
 from router.scheduling.types import (
     Admitter,
+    Answerer,
     Builds,
     Decider,
     Filter,
@@ -177,6 +181,10 @@ PICKERS: Mapping[str, type[Picker]] = {
     "weighted-random-picker": WeightedRandomPicker,
 }
 
+ANSWERERS: Mapping[str, type[Answerer]] = {
+    "destination-endpoint-served-verifier": DestinationEndpointServedVerifier,
+}
+
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
     "session-id-producer": SessionIdParameters,
     "agent-identity": AgentIdentityParameters,
@@ -226,6 +234,7 @@ ALL: Mapping[str, type] = {
     **FILTERS,
     **SCORERS,
     **PICKERS,
+    **ANSWERERS,
     **PRODUCERS,
     **SOURCES,
     **EXTRACTORS,

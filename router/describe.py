@@ -37,14 +37,15 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
         return
-    record.prompt_tokens = tokens.count
+    record.prompt_tokens = None if tokens.partial else tokens.count
     if match is None:
         return
     record.prefix = match.held
     held = match.held.get(made.endpoint.address)
     blocks = held.speculative if held else 0
     # An engine computes at least the last token again.
-    reusable = min(blocks, max(tokens.count - 1, 0) // match.block_size)
+    last = tokens.count if tokens.partial else max(tokens.count - 1, 0)
+    reusable = min(blocks, last // match.block_size)
     record.predicted_cached_tokens = reusable * match.block_size
 
 

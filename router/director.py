@@ -34,7 +34,7 @@ from router.request.usage import UsageReader
 from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
-from router.scheduling.types import Admitter, Decision, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
 SUBSET = "subset-hint"
@@ -110,6 +110,7 @@ class Director:
         clock: Callable[[], float],
         followers: Sequence[Follower] = (),
         admitters: Sequence[Admitter] = (),
+        answerers: Sequence[Answerer] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
         apis: Apis = EVERY_API,
@@ -130,6 +131,7 @@ class Director:
             producers=producers,
             followers=followers,
             admitters=admitters,
+            answerers=answerers,
             apis=apis,
         )
         self._pool = pool
@@ -204,6 +206,11 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         for lease in routed.leases:
             lease.responded(status)
+        # An engine that failed is none to come back to.
+        if status < FAILED_STATUS:
+            routed.answer_headers.update(routed.response_headers)
+        for answerer in self.lineup.answerers:
+            routed.answer_headers |= answerer.answer_headers(served)
         if status < FAILED_STATUS:
             if routed.sampled:
                 routed.usage = UsageReader(content_type)

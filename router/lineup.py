@@ -8,7 +8,7 @@ import msgspec
 
 from router.producers.types import Amender, Follower, Producer
 from router.request.parse import EVERY_API, Apis
-from router.scheduling.types import Admitter, Profile, ProfileHandler
+from router.scheduling.types import Admitter, Answerer, Profile, ProfileHandler
 
 
 class Lineup(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +20,7 @@ class Lineup(msgspec.Struct, frozen=True, kw_only=True):
         producers: In the order they run.
         followers: Told of every pick beside the producers.
         admitters: Asked before every pick.
+        answerers: Add to the headers of answers.
         apis: The APIs whose requests are read.
     """
 
@@ -28,6 +29,7 @@ class Lineup(msgspec.Struct, frozen=True, kw_only=True):
     producers: Sequence[Producer] = ()
     followers: Sequence[Follower] = ()
     admitters: Sequence[Admitter] = ()
+    answerers: Sequence[Answerer] = ()
     apis: Apis = EVERY_API
 
     @property

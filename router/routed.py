@@ -35,6 +35,7 @@ class Routed:
         sampled: Its usage is to be read.
         usage: Reads it.
         renamer: Gives the answer the client's name of the model back.
+        answer_headers: Set on the answer.
         chunk_at: Unix time of the last piece of its answer.
     """
 
@@ -61,6 +62,7 @@ class Routed:
         self.sampled = sampled
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
+        self.answer_headers: dict[str, str] = {}
         self.chunk_at = 0.0
 
     def served_by(self, address: str) -> None:

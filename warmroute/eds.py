@@ -77,6 +77,12 @@ class EdsFile:
     def restarted(self, endpoint: Endpoint) -> None:
         """So is it here."""
 
+    def died(self, endpoint: Endpoint) -> None:
+        """It is not picked, but Envoy may know it."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """Envoy has known it all the time."""
+
     def sync(self) -> None:
         """Write it where it is not what the pool is: the pool changed, or a write failed before."""
         addresses = self._addresses()

@@ -74,6 +74,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def at_least_1(text: str) -> int:
+    """A number above zero."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
+    return int(text)
+
+
 def body_bytes(text: str) -> int:
     """The largest request body; gRPC counts message sizes in signed 32-bit numbers."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_BODY_BYTES:
@@ -105,9 +112,12 @@ def add_index_flags(parser: argparse._ActionsContainer) -> None:
 def octal(text: str) -> int:
     """Permissions of a file."""
     try:
-        return int(text, 8)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected an octal mode, got {text!r}") from error
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise argparse.ArgumentTypeError(f"expected an octal mode up to 777, got {text!r}")
+    return mode
 
 
 def model(text: str) -> tuple[str, Path]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tempfile
 import time
+from pathlib import Path
 
 from router.config.duration import seconds
 from router.config.load import Config
@@ -21,14 +23,22 @@ from router.producers.approx_prefix import ApproxPrefix
 from router.producers.burst_parameters import BurstPrefixParameters
 from router.producers.burst_prefix import BurstPrefix
 from router.producers.encoder_cache import EncoderCache, EncoderCacheParameters
+from router.producers.estimate_parameters import EstimateParameters
 from router.producers.inflight import InFlightLoad, InFlightLoadParameters
 from router.producers.p2p_source import P2PSource, P2PSourceParameters
 from router.producers.prefix import PrecisePrefix
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.session import SessionIdParameters, SessionIds
-from router.producers.token_parameters import SidecarParameters, TokenParameters
+from router.producers.token_estimate import Estimator
+from router.producers.token_parameters import (
+    RenderParameters,
+    SidecarParameters,
+    TokenParameters,
+    UdsParameters,
+)
 from router.producers.token_render import RenderClient
 from router.producers.token_sidecar import SidecarClient
+from router.producers.token_uds import UdsClient
 from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
 from router.request.parse import Limits
@@ -40,6 +50,9 @@ from warmroute.serve import Options
 
 ROOM_BYTES = 1024 * 1024
 """What a gRPC message may carry besides a body."""
+
+LLMD_SOCKET = "tokenizer/tokenizer-uds.socket"
+"""Where llm-d's tokenizer service listens, in the folder for temporary files."""
 
 ProducerParameters = (
     AgentIdentityParameters
@@ -75,6 +88,7 @@ class Parts:
             followers=options.config.followers,
             admitters=options.config.admission.admitters,
             apis=apis([parser.value for parser in options.config.parsers]),
+            answerers=options.config.answerers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
@@ -169,16 +183,24 @@ class Parts:
         )
 
     def _backend(self, parameters: TokenParameters) -> Backend:
-        if parameters.vllm is not None:
-            render = parameters.vllm
-            return RenderClient(
-                render.url,
-                seconds(render.timeout, "vllm.timeout"),
-                seconds(render.mm_timeout, "vllm.mmTimeout"),
-            )
-        sidecar = parameters.sidecar or SidecarParameters()
-        return SidecarClient(
-            sidecar.socket or self.options.tokenizer_socket,
-            seconds(sidecar.timeout, "sidecar.timeout"),
-            self.options.max_body_bytes + ROOM_BYTES,
-        )
+        largest = self.options.max_body_bytes + ROOM_BYTES
+        match parameters:
+            case TokenParameters(vllm=RenderParameters() as render):
+                return RenderClient(
+                    render.url,
+                    seconds(render.timeout, "vllm.timeout"),
+                    seconds(render.mm_timeout, "vllm.mmTimeout"),
+                )
+            case TokenParameters(uds_tokenizer_config=UdsParameters() as uds):
+                model = uds.model(parameters.model_name) or parameters.model_name
+                address = uds.socket_file or str(Path(tempfile.gettempdir(), LLMD_SOCKET))
+                return UdsClient(address, model, largest, tcp=uds.use_tcp)
+            case TokenParameters(estimate=EstimateParameters() as estimate):
+                return Estimator(estimate)
+            case _:
+                sidecar = parameters.sidecar or SidecarParameters()
+                return SidecarClient(
+                    sidecar.socket or self.options.tokenizer_socket,
+                    seconds(sidecar.timeout, "sidecar.timeout"),
+                    largest,
+                )

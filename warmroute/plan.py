@@ -166,7 +166,8 @@ def engine_command(plan: Plan, host: str, port: int) -> list[str]:
 def tokenizer_command(plan: Plan) -> list[str]:
     """The sidecar."""
     named = [f"--model={name}={path}" for name, path in plan.models.items()]
-    return python("tokenizer", f"--socket={plan.socket}", *named)
+    largest = f"--max-body-bytes={plan.max_body_bytes}"
+    return python("tokenizer", f"--socket={plan.socket}", largest, *named)
 
 
 def router_command(plan: Plan) -> list[str]:

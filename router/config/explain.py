@@ -31,6 +31,7 @@ _ROLES: Sequence[tuple[Mapping[str, type], str]] = (
     (catalog.FILTERS, "filter"),
     (catalog.SCORERS, "scorer"),
     (catalog.PICKERS, "picker"),
+    (catalog.ANSWERERS, "answer"),
     (catalog.PRODUCERS, "producer"),
     (catalog.SOURCES, "data source"),
     (catalog.EXTRACTORS, "extractor"),

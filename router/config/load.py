@@ -38,7 +38,7 @@ from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.types import Follower
-from router.scheduling.types import Profile, ProfileHandler
+from router.scheduling.types import Answerer, Profile, ProfileHandler
 
 _ALARMING = (NoteKind.WARNING, NoteKind.INACTIVE)
 
@@ -60,6 +60,7 @@ class Config(msgspec.Struct, frozen=True):
         metrics: How metrics are read.
         sources: Each data source and who extracts from it, by name.
         followers: Plugins that are told of every pick, beside producers.
+        answerers: Plugins that add to the headers of answers.
         plugins: Every instance of the file, by name.
         notes: What its author should be told.
     """
@@ -75,6 +76,7 @@ class Config(msgspec.Struct, frozen=True):
     metrics: MetricsSourceParameters
     sources: tuple[tuple[str, tuple[str, ...]], ...]
     followers: tuple[Follower, ...]
+    answerers: tuple[Answerer, ...]
     plugins: Mapping[str, Plugin]
     notes: tuple[Note, ...]
 
@@ -134,6 +136,7 @@ def _built(written: EndpointPickerConfig) -> Config:
         metrics=data_layer.metrics(file, instances),
         sources=tuple(data_layer.sources(file, instances)),
         followers=tuple(_followers(instances)),
+        answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),
         plugins=instances,
         notes=tuple(notes),
     )

@@ -11,6 +11,7 @@ from router.config.notes import Note
 from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 
 _RATED: Collection[str] = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKERS}
 """Types that act only as members of a profile."""
@@ -48,8 +49,14 @@ def _misplaced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> I
 
 def producers(running: Sequence[Plugin], notified: Collection[str]) -> Iterator[Note]:
     """Producers that nothing feeds, or that nothing can match."""
+    estimated = any(
+        isinstance(p.value, TokenParameters) and p.value.estimate is not None for p in running
+    )
     for producer in running:
         if isinstance(producer.value, PrecisePrefixParameters):
+            if estimated:
+                said = f"{producer.name!r} can never match: estimated token ids are no engine's"
+                yield notes.warning(said, producer.path)
             yield from _precise(producer, producer.value, producer.name in notified)
 
 

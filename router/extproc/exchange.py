@@ -25,6 +25,7 @@ from router.errors import BodyTooLarge
 from router.extproc import headers as names
 from router.extproc import metadata
 from router.extproc.pb import ext_proc_pb2 as pb
+from router.request.rewrite import is_complete
 
 
 class Phase(enum.Enum):
@@ -181,8 +182,11 @@ class Exchange:
             raise BodyTooLarge(f"the request body exceeds {self._max_body_bytes} bytes")
         self._body += message.body
         if not self._full_duplex:
-            cut = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
-            return self._ready(None if cut else bytes(self._body), Phase.REQUEST_BODY)
+            body = bytes(self._body)
+            partial = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
+            # Before trailers a whole body comes like a cut one; but no JSON is whole when cut.
+            hidden = partial and not is_complete(body)
+            return self._ready(None if hidden else body, Phase.REQUEST_BODY)
         if message.end_of_stream:
             return self._ready(bytes(self._body), Phase.REQUEST_BODY, echo=True)
         return None

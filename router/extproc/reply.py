@@ -36,19 +36,20 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
 
 
 def started(
-    headers: Mapping[str, str], *, body: bool, resized: bool = False
+    headers: Mapping[str, str], *, body: bool = False, resized: bool = False
 ) -> pb.ProcessingResponse:
     """Answer the response headers, with `headers` set for the client besides.
 
     `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
     Envoy take a mode override without side effects. `resized`: its length will be another one.
     """
-    mutation = pb.HeaderMutation(set_headers=_set(headers))
-    if resized:
-        mutation.remove_headers.append(names.CONTENT_LENGTH)
+    if not (headers or body or resized):
+        return proceed(Phase.RESPONSE_HEADERS)
     answer = pb.HeadersResponse()
-    if headers or resized:
-        answer.response.header_mutation.CopyFrom(mutation)
+    if headers:
+        answer.response.header_mutation.set_headers.extend(_set(headers))
+    if resized:
+        answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
     override = _STREAM_BODY if body else None
     return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 

@@ -33,10 +33,6 @@ SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 """Name under which health checks ask for it."""
 
 
-FAILED_STATUS = 400
-"""From this status on the client is told nothing besides the engine's answer."""
-
-
 class ExternalProcessor:
     """One call of `Process` is one HTTP exchange.
 
@@ -121,17 +117,15 @@ class _Stream:
         )
         if self._routed.record.streamed and not started.end:
             self._started_at = time.monotonic()
-        # An engine that failed is none to come back to.
-        added = self._routed.response_headers if started.status < FAILED_STATUS else {}
-        if not (started.streamable or started.seen):
-            # Nobody will show the body.
-            self._routed.renamer = None
-            reading = Reading.NOTHING
-        if started.end or reading is Reading.NOTHING:
-            if not added:
-                return reply.proceed(Phase.RESPONSE_HEADERS)
-            return reply.started(added, body=False)
-        return reply.started(added, body=started.streamable, resized=reading is Reading.CHANGE)
+        shown = started.streamable or started.seen
+        if started.end or not shown:
+            # Nobody will show a body.
+            self._routed.renamer, reading = None, Reading.NOTHING
+        return reply.started(
+            self._routed.answer_headers,
+            body=started.streamable and reading is not Reading.NOTHING,
+            resized=reading is Reading.CHANGE,
+        )
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:
         data = chunk.data

@@ -85,6 +85,12 @@ class ApproxIndex(Generic[_Name]):
     def changed(self, endpoint: Endpoint) -> None:
         """Its cache is what it was."""
 
+    def died(self, endpoint: Endpoint) -> None:
+        """It may be too busy to be scraped: its cache is what it was."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """A new process is told apart by `restarted`."""
+
     def removed(self, endpoint: Endpoint) -> None:
         """Its cache is gone."""
         cache = self._caches.pop(endpoint.address, None)

@@ -49,7 +49,7 @@ class Renamer:
             self._passing = True
             return text, b""
         # Not only at the end: trailers can follow, and then no chunk says that it is the last.
-        if end or (text.rstrip().endswith(b"}") and is_complete(text)):
+        if end or is_complete(text):
             return with_name(text, self._sent, self._name), b""
         return b"", text
 

@@ -61,7 +61,9 @@ def with_name(answer: bytes, sent: str, name: str) -> bytes:
 
 
 def is_complete(text: bytes) -> bool:
-    """Every bracket that was opened is closed again."""
+    """There are brackets, and every one that was opened is closed again."""
+    if not text.rstrip().endswith((b"}", b"]")):
+        return False
     depth = 0
     for token in _TOKEN.finditer(text):
         first = text[token.start()]

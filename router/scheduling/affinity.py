@@ -193,7 +193,8 @@ class BoundSessions:
         return next((e for e in endpoints if e.address == binding.address), None)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
-        self._evict(facts.now)
+        now = facts.now
+        self._evict(now)
         session, outcome = self._session(request, facts), decision.of(self._profile)
         if not session or outcome is None:
             return
@@ -201,7 +202,7 @@ class BoundSessions:
         bound = picked if binding is None else binding.address
         if bound != picked and bound in _present(decision, outcome):
             return
-        self._bindings[session] = _Binding(picked, facts.now)
+        self._bindings[session] = _Binding(picked, now)
         self._bindings.move_to_end(session)
         if len(self._bindings) > MAX_SESSIONS:
             self._bindings.popitem(last=False)

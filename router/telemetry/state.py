@@ -170,8 +170,14 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
     yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
+    opened: Values = {(): float(stats.connections)}
+    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
+    hanging: Values = {(): float(stats.hanging)}
+    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    partial: Values = {(): float(stats.partial)}
+    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
     yield Sample(
         "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True
@@ -199,6 +205,11 @@ def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
         (name, "overruled"): float(guesses.overruled),
     }
     yield Sample("warmroute_guesses_ended", "Blocks.", ends, ("producer", "how"), True)
+    age_s: Values = {(name,): guesses.confirmed_age_s}
+    yield Sample(
+        "warmroute_guess_confirmation_seconds", "From guess to store, by block, added up.", age_s,
+        ("producer",), True,
+    )  # fmt: skip
     recorded: Values = {(name,): float(guesses.recorded)}
     yield Sample("warmroute_guesses_recorded", "Blocks.", recorded, ("producer",), True)
     events: Values = {(name,): float(sum(feed.stats.events for feed in prefix.index.feeds()))}

@@ -27,7 +27,7 @@ plugins:
 
 @asynccontextmanager
 async def fallback_fleet(
-    folder: Path, *, alive: int, dead: int
+    folder: Path, *, alive: int, dead: int, config: str = CONFIG
 ) -> AsyncIterator[tuple[Fleet, list[EchoEngine]]]:
     """Engines that answer and addresses where nobody is, behind an Envoy that takes lists."""
     head, _, last = loopback_block().rpartition(".")
@@ -45,12 +45,12 @@ async def fallback_fleet(
             router_and_envoy(
                 fleet,
                 endpoints_file(folder / "endpoints.json", fleet.engines),
-                f"--config-text={CONFIG}",
+                f"--config-text={config}",
                 f"--eds-file={listed}",
                 envoy_settings={"eds_file": str(listed)},
             )
         )
-        await until(fleet.answers)
+        await until(fleet.reached)
         yield fleet, engines
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.end_to_end.test_bytes import JSON, echo_fleet
+from tests.support.echo_engine import EchoEngine
 from tests.support.processes import Fleet, until
 
 LONG = "org/a-much-longer-model-name"
@@ -75,3 +76,46 @@ async def test_only_the_models_value_changes_and_the_length_is_right(
         assert body == chat("unnamed")
         state = await fleet.get("/debug/decisions?limit=10")
         assert {r["target_model"] for r in state["decisions"]} >= {target, "unnamed"}
+
+
+EVENTS = [
+    b'data: {"model":"target","n":1}\n\n',
+    b'data: {"mod',
+    b'el":"target","n":2}\n',
+    b"\ndata: [DONE]\n\n",
+]
+
+
+async def answers(fleet: Fleet, engine: EchoEngine, sent: list[bytes], kind: str) -> bytes:
+    """What a client gets of an answer that the engine sends in these pieces."""
+    body = {"model": "asked", "messages": [{"role": "user", "content": "x"}], "stream": True}
+    headers = {"x-test": "stream", "x-test-type": kind}
+    for chunk in (*sent, None):
+        engine.chunks.put_nowait(chunk)
+    url = f"{fleet.url}/v1/chat/completions"
+    async with fleet.session.post(url, json=body, headers=headers) as response:
+        assert response.status == 200
+        assert response.headers["content-type"] == kind
+        return await response.read()
+
+
+async def test_answers_name_the_model_as_the_client_did(tmp_path: Path, full_duplex: bool) -> None:
+    async with echo_fleet(
+        tmp_path,
+        full_duplex=full_duplex,
+        router_flags=("--rewrite-response-model", "--usage-sample=0"),
+        envoy_settings={"full_duplex_response": full_duplex},
+    ) as (fleet, engine):
+        await rules(fleet, to("target", of="asked"))
+        got = await answers(fleet, engine, EVENTS, "text/event-stream")
+        assert got == b"".join(EVENTS).replace(b"target", b"asked")
+        json_answer = [b'{"id": 1, "model": "tar', b'get", "text": "', b"x" * 200_000, b'"}']
+        got = await answers(fleet, engine, json_answer, "application/json")
+        assert got == b"".join(json_answer).replace(b"target", b"asked")
+        plain = [b'"model": "target"']
+        assert await answers(fleet, engine, plain, "text/plain") == plain[0]
+        # An answer of known length, which becomes a shorter one.
+        url = f"{fleet.url}/v1/completions"
+        body = {"model": "asked", "prompt": "x"}
+        async with fleet.session.post(url, json=body, headers={"x-test": "model"}) as response:
+            assert await response.read() == b'{"model": "asked"}'

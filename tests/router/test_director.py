@@ -15,7 +15,7 @@ from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
 from router.request.types import Request
 from router.request.usage import Usage
@@ -36,14 +36,16 @@ BODY = b'{"model": "m", "prompt": "hi"}'
 class Known:
     """A producer that knows one match, and remembers what its leases were told."""
 
-    def __init__(self, match: PrefixMatch | None = None, tokens: int = 70) -> None:
+    def __init__(
+        self, match: PrefixMatch | None = None, tokens: int = 70, *, partial: bool = False
+    ) -> None:
         self.match = match
-        self.tokens = tokens
+        self.tokens = Tokens(bytes(4 * tokens), partial=partial)
         self.told: list[str] = []
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         if self.match is not None:
-            facts.put(Tokens(bytes(4 * self.tokens)), "tokens")
+            facts.put(self.tokens, "tokens")
             facts.put(self.match, "prefix")
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
@@ -170,6 +172,13 @@ async def test_the_last_token_is_never_expected_to_be_reused() -> None:
     fixture = Fixture("b:1", known=Known(MATCH, tokens=64))
     await fixture.route()
     assert fixture.notes.routed_[0].predicted_cached_tokens == 48
+
+
+async def test_of_a_prompt_that_goes_on_all_known_blocks_may_be_reused() -> None:
+    fixture = Fixture("b:1", known=Known(MATCH, tokens=64, partial=True))
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert (record.prompt_tokens, record.predicted_cached_tokens) == (None, 64)
 
 
 async def test_a_request_without_an_id_gets_one() -> None:
@@ -524,3 +533,61 @@ class Follows:
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
         self.decided_ += 1
+
+
+class Amending(Known):
+    """Adds a header for the engine and one for the client."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        there = decision.endpoint.address
+        return msgspec.structs.replace(
+            decision, headers={"x-engine": there}, response_headers={"x-client": there}
+        )
+
+
+async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
+    fixture = Fixture("a:1", followers=[Amending()])
+    routed = await fixture.route(request_id="r1")
+    assert routed.headers == {"x-engine": "a:1"}
+    assert routed.response_headers == {"x-client": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+async def test_facts_know_when_the_decision_is_made() -> None:
+    times = []
+
+    class Timed(Known):
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+            times.append(facts.now)
+            return super().decided(request, facts, decision)
+
+    fixture = Fixture("a:1", known=Timed())
+    await fixture.route()
+    assert times == [fixture.notes.routed_[0].at + 0.25]

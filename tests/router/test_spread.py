@@ -80,6 +80,8 @@ class Router:
                 )
             case InFlightLoadParameters() as parameters:
                 return InFlightLoad(plugin.name, parameters)
+            case _:
+                pass
         raise AssertionError(plugin.type)
 
     def scraped(self, address: str, **figures: float) -> None:

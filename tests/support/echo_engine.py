@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import zmq
 from aiohttp import web
 
@@ -45,6 +46,8 @@ class EchoEngine:
         self.requests.append(request)
         if request.headers.get("x-test") == "stream":
             return await self._stream(request)
+        if request.headers.get("x-test") == "model":
+            return web.json_response({"model": msgspec.json.decode(await request.read())["model"]})
         digest = hashlib.sha256()
         size, start = 0, b""
         async for chunk in request.content.iter_any():
@@ -61,7 +64,8 @@ class EchoEngine:
         return web.json_response(told)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        kind = request.headers.get("x-test-type", "text/event-stream")
+        response = web.StreamResponse(headers={"content-type": kind})
         try:
             await response.prepare(request)
             while (chunk := await self.chunks.get()) is not None:

@@ -130,6 +130,15 @@ class Fleet:
         except aiohttp.ClientError:
             return False
 
+    async def reached(self) -> bool:
+        """Envoy reaches the router, whatever that decides."""
+        try:
+            async with self.session.get(f"{self.url}/v1/models") as response:
+                decided = "x-llm-d-request-dropped-reason" in response.headers
+                return decided or response.status == 200
+        except aiohttp.ClientError:
+            return False
+
     async def answers(self) -> bool:
         """Envoy reaches the router and the router an engine."""
         try:
@@ -220,10 +229,13 @@ async def engine(
 
 
 @asynccontextmanager
-async def tokenizer(fleet: Fleet) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The sidecar with the bundled model."""
-    started = command("tokenizer", f"--socket={fleet.socket}")
-    async with process(started, fleet.folder / "tokenizer.log") as running:
+async def tokenizer(
+    fleet: Fleet, *flags: str, socket: Path | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The sidecar; with the bundled model unless told otherwise."""
+    path = socket or fleet.socket
+    started = command("tokenizer", f"--socket={path}", *flags)
+    async with process(started, fleet.folder / f"tokenizer-{path.stem}.log") as running:
         fleet.processes["tokenizer"] = running
         yield running
 

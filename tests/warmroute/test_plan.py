@@ -57,6 +57,12 @@ def test_every_model_is_tokenized_and_the_first_is_served(tmp_path: Path) -> Non
     assert [f for f in engine_command(made, "h", 1) if f.startswith("--model")] == flags[:1]
 
 
+def test_router_and_tokenizer_take_bodies_of_the_same_size(tmp_path: Path) -> None:
+    made = plan(tmp_path, "--max-body-bytes=1000")
+    for command in (tokenizer_command(made), router_command(made)):
+        assert "--max-body-bytes=1000" in command
+
+
 def test_what_bounds_and_keeps_the_index_is_passed_on_to_the_router(tmp_path: Path) -> None:
     given = ["--index-bytes=64Mi", "--index-bytes-per-endpoint=1Mi", f"--state-dir={tmp_path}"]
     parser = argparse.ArgumentParser()

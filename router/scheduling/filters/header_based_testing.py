@@ -1,4 +1,4 @@
-"""header-based-testing-filter: keep the endpoints a test names in a header."""
+"""header-based-testing-filter: keep the endpoints that a request's header lists (conformance)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ from typing import ClassVar
 import msgspec
 
 from router.pool.endpoint import Endpoint
+from router.pool.subset import within
 from router.producers.facts import Facts
 from router.request.types import Request
 
 HEADER = "test-epp-endpoint-selection"
-"""A list of ``ip`` or ``ip:port`` (conformance tests of the Gateway API Inference Extension)."""
+"""``ip`` or ``ip:port``, separated by commas; of the Gateway API's conformance tests."""
 
 
 class HeaderBasedTestingFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Takes no parameters; without the header nobody is kept."""
+    """Takes no parameters."""
 
     by_load: ClassVar[bool] = False
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
     ) -> Sequence[Endpoint]:
-        named = {part.strip() for part in request.headers.get(HEADER, "").split(",")}
-        return [e for e in endpoints if {e.address, _ip(e.address)} & named]
-
-
-def _ip(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")
+        listed = request.headers.get(HEADER, "").split(",")
+        return within(endpoints, (text.strip() for text in listed))

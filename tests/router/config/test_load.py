@@ -119,6 +119,9 @@ def test_a_producer_is_found_by_its_name() -> None:
 
 PRECISE = "precise-prefix-cache-producer"
 SCORER = "prefix-cache-scorer"
+APPROX = "approx-prefix-cache-producer"
+OLDER = "precise-prefix-cache-scorer"
+NAMES_X = {"prefixMatchInfoProducerName": "x"}
 
 
 @pytest.mark.parametrize(
@@ -230,9 +233,35 @@ SCORER = "prefix-cache-scorer"
             for weight in (-1, "2", float("nan"), float("inf"))
         ),
         pytest.param(
-            {"plugins": plugins(SCORER)},
-            f"no producer states PrefixMatch: declare {PRECISE} - at `$.plugins[0]`",
-            id="no-prefix-producer",
+            {
+                "plugins": [
+                    {
+                        "type": "session-affinity-filter",
+                        "parameters": {
+                            "strategy": "session_id",
+                            "sessionIdConfig": {"sources": [{"attribute": "user"}]},
+                        },
+                    }
+                ]
+            },
+            "no producer states SessionId: declare session-id-producer, agent-identity"
+            " - at `$.plugins[0]`",
+            id="no-session-producer",
+        ),
+        pytest.param(
+            {"plugins": [*plugins(SCORER), {"type": "token-producer", "name": APPROX}]},
+            f"'{APPROX}' states no PrefixMatch: it is the name of another plugin",
+            id="name-of-an-automatic-producer-taken",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    *plugins("active-request-scorer", "inflight-load-producer"),
+                    {"type": "inflight-load-producer", "name": "other", "parameters": NAMES_X},
+                ]
+            },
+            "no producer 'x' states PrefixMatch; declared: none - at `$.plugins[2].parameters`",
+            id="producer-of-a-producer",
         ),
         pytest.param(
             {
@@ -338,6 +367,33 @@ def test_a_block_size_that_no_engine_has_is_warned_of() -> None:
     assert "blocks of 5 tokens" in warning
 
 
+def test_ids_that_no_engine_computes_can_never_match() -> None:
+    tokens: dict[str, Any] = {"type": "token-producer", "parameters": {"estimate": {}}}
+    built = config(
+        plugins=[tokens, *plugins("queue-scorer", PRECISE)],
+        schedulingProfiles=profile("queue-scorer"),
+    )
+    assert any(f"'{PRECISE}' can never match" in warning for warning in built.warnings)
+
+
+def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        (
+            {"estimate": {"image": {"mode": "x"}}},
+            "at `$.plugins[0].parameters.estimate.image.mode`",
+        ),
+        ({"udsTokenizerConfig": {}}, "with udsTokenizerConfig - at `$.plugins[0].parameters`"),
+        (
+            {"modelName": "m", "udsTokenizerConfig": {"useTCP": True}},
+            "at `$.plugins[0].parameters.udsTokenizerConfig`",
+        ),
+    ]
+    for parameters, said in mistakes:
+        tokens = {"type": "token-producer", "parameters": parameters}
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            config(plugins=[tokens])
+
+
 def test_the_data_layer_is_read() -> None:
     built = config(
         plugins=[
@@ -363,3 +419,81 @@ def test_the_data_layer_is_read() -> None:
     assert built.discovery.path == "/etc/endpoints.yaml"
     assert (built.metrics.interval, built.metrics.port) == ("250ms", 9100)
     assert built.notified == {PRECISE}
+
+
+def names(built: Config) -> list[str]:
+    return [producer.name for producer in built.producers]
+
+
+def test_a_scorer_of_matches_is_served_by_estimates_where_no_producer_is_declared() -> None:
+    built = config(plugins=plugins(SCORER))
+    assert names(built) == ["token-producer", APPROX]
+    named = {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": APPROX}}
+    assert names(config(plugins=[named])) == ["token-producer", APPROX]
+    assert names(config(plugins=[*plugins(PRECISE), named])) == ["token-producer", APPROX, PRECISE]
+
+
+def test_a_declared_producer_of_matches_is_the_one_that_is_meant() -> None:
+    assert names(config(plugins=plugins(SCORER, PRECISE))) == ["token-producer", PRECISE]
+
+
+def test_of_several_producers_the_automatic_one_is_meant_and_runs_first() -> None:
+    burst = "burst-prefix-cache-producer"
+    mine = {"type": APPROX, "name": "mine"}
+    built = config(plugins=[mine, *plugins(burst, SCORER, PRECISE, APPROX)])
+    assert names(built) == ["token-producer", APPROX, "mine", PRECISE, burst]
+    with pytest.raises(ConfigError, match="several producers state PrefixMatch"):
+        config(plugins=plugins(burst, SCORER, PRECISE))
+
+
+def test_a_producer_that_reads_matches_gets_them() -> None:
+    built = config(plugins=plugins("p2p-source-producer", "queue-scorer"))
+    assert names(built) == ["token-producer", APPROX, "p2p-source-producer"]
+
+
+def test_requests_in_flight_are_counted_without_tokens_unless_output_is_estimated() -> None:
+    load = "inflight-load-producer"
+    assert names(config(plugins=plugins("active-request-scorer"))) == [load]
+    estimating = {"type": load, "parameters": {"addEstimatedOutputTokens": True}}
+    built = config(plugins=[*plugins("active-request-scorer"), estimating])
+    assert names(built) == ["token-producer", load]
+
+
+def test_an_older_precise_scorer_brings_a_producer_that_follows_every_endpoint() -> None:
+    older = {"type": OLDER, "parameters": {"tokenProcessorConfig": {"blockSize": 64}}}
+    built = config(plugins=[older])
+    (scorer,) = built.profiles["default"].scorers
+    assert scorer.plugin == PrefixCacheScorer(prefix_match_info_producer_name=OLDER)
+    assert names(built) == ["token-producer", OLDER]
+    (prefix,) = (p.value for p in built.producers if isinstance(p.value, PrecisePrefixParameters))
+    assert prefix.token_processor_config.tokens == 64
+    assert built.notified == {OLDER}
+    assert built.warnings == ()
+
+
+@pytest.mark.parametrize("events", [{"zmqEndpoint": "tcp://*:5557"}, {"discoverPods": False}])
+def test_an_older_precise_scorer_with_other_events_follows_nobody(events: dict[str, Any]) -> None:
+    older = {"type": OLDER, "parameters": {"kvEventsConfig": events}}
+    assert config(plugins=[older]).notified == frozenset()
+
+
+def test_an_older_precise_scorer_reads_the_producer_that_is_declared() -> None:
+    pool = {"indexerConfig": {"tokenizersPoolConfig": {"uds": {"socketFile": "/s"}}}}
+    older = {"type": OLDER, "parameters": pool}
+    built = config(plugins=[older, {"type": PRECISE, "name": "mine"}])
+    (scorer,) = built.profiles["default"].scorers
+    assert scorer.plugin == PrefixCacheScorer(prefix_match_info_producer_name="mine")
+    assert names(built) == ["token-producer", "mine"]
+
+
+def test_plugins_that_remember_are_told_of_picks_and_keep_what_they_were_built_from() -> None:
+    built = config(
+        plugins=[
+            {"type": "no-hit-lru-scorer", "parameters": {"lruSize": 2}},
+            *plugins("session-affinity-filter", "session-affinity-scorer", "queue-scorer"),
+        ]
+    )
+    (profile_,) = built.profiles.values()
+    remembering = [f.plugin for f in profile_.filters] + [s.plugin for s in profile_.scorers[:2]]
+    assert len(remembering) == 3
+    assert {id(p) for p in built.followers} == {id(p) for p in remembering}

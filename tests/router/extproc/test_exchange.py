@@ -66,13 +66,22 @@ def test_a_hidden_body_is_decided_at_the_headers(mode: pb.BodySendMode.ValueType
     assert rest == [Proceed(Phase.REQUEST_BODY)] * 2
 
 
-@pytest.mark.parametrize(("end", "body"), [(True, b"{}"), (False, None)], ids=["whole", "cut"])
-def test_a_partial_body_counts_only_when_it_is_whole(end: bool, body: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("sent", "end", "seen"),
+    [
+        (b'{"a": "}"', True, True),
+        (b'{"a": "}"', False, False),
+        (b"", False, False),
+        (b'{"a": "}"} ', False, True),
+    ],
+    ids=["told-whole", "cut", "nothing", "whole-before-trailers"],
+)
+def test_a_partial_body_counts_only_when_it_is_whole(sent: bytes, end: bool, seen: bool) -> None:
     _, ready = play(
-        envoy.request_headers(mode=pb.BUFFERED_PARTIAL), envoy.request_body(b"{}", end=end)
+        envoy.request_headers(mode=pb.BUFFERED_PARTIAL), envoy.request_body(sent, end=end)
     )
     assert isinstance(ready, RequestReady)
-    assert (ready.body, ready.at) == (body, Phase.REQUEST_BODY)
+    assert (ready.body, ready.at) == (sent if seen else None, Phase.REQUEST_BODY)
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
