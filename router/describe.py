@@ -20,12 +20,23 @@ DEFAULT_FLOW = "default-flow"
 """On whose account requests go that do not say it; llm-d's word."""
 
 
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
+
+
 def request(record: Record, asked: Request) -> None:
     """What it asked for."""
     record.kind = asked.api
     record.model = asked.asked_model[:MAX_NAME]
     record.target_model = asked.model[:MAX_NAME]
     record.rewritten_by = asked.rewritten_by
+
+
+def account(record: Record, asked: Request, facts: Facts) -> None:
+    """On whose account it goes: what it says itself counts first."""
+    stated = facts.get(FairnessId)
+    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
+    record.fairness_id = (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def decision(record: Record, facts: Facts, made: Decision) -> None:
@@ -47,13 +58,6 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     last = tokens.count if tokens.partial else max(tokens.count - 1, 0)
     reusable = min(blocks, last // match.block_size)
     record.predicted_cached_tokens = reusable * match.block_size
-
-
-def fairness_id(asked: Request, facts: Facts) -> str:
-    """On whose account the request goes: what it says itself counts first."""
-    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
-    stated = facts.get(FairnessId)
-    return (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def dropped(

@@ -175,7 +175,7 @@ class Director:
             self._observer.refused(record, error)
             raise
         leases = _leases(lineup, request, facts, decision)
-        record.fairness_id = describe.fairness_id(request, facts)
+        describe.account(record, request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
@@ -189,8 +189,8 @@ class Director:
             leases,
             sampled=request.tells_usage and self._sampled(),
             body=request.sent,
-            response_headers=decision.response_headers,
             models=(request.model, request.asked_model) if request.rewritten_by else None,
+            answer_headers=decision.response_headers,
         )
 
     def responded(
@@ -206,12 +206,10 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         for lease in routed.leases:
             lease.responded(status)
-        # An engine that failed is none to come back to.
-        if status < FAILED_STATUS:
-            routed.answer_headers.update(routed.response_headers)
         for answerer in self.lineup.answerers:
             routed.answer_headers |= answerer.answer_headers(served)
         if status < FAILED_STATUS:
+            routed.succeeded()
             if routed.sampled:
                 routed.usage = UsageReader(content_type)
             if routed.models is not None and self._rename_answers:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from router.producers.types import Lease
 from router.request.answers import Renamer
 from router.request.usage import UsageReader
 from router.telemetry.decisions import Record
+
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Reading(enum.Enum):
@@ -30,7 +31,6 @@ class Routed:
         headers: Set on the request besides.
         body: Sent instead of the client's; None: that goes on as it is.
         models: The name that was sent and the client's, where they differ.
-        response_headers: Set on its answer besides.
         leases: What producers keep for it.
         sampled: Its usage is to be read.
         usage: Reads it.
@@ -49,20 +49,21 @@ class Routed:
         sampled: bool,
         body: bytes | None = None,
         models: tuple[str, str] | None = None,
-        response_headers: Mapping[str, str] = MappingProxyType({}),
+        answer_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
+        """`answer_headers` are for an answer of the first pick that is no failure."""
         self.record = record
         self.destination = ",".join(addresses)
         self.endpoint = addresses[0]
         self.headers = headers
         self.body = body
         self.models = models
-        self.response_headers = response_headers
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
+        self._of_first_pick = answer_headers
         self.chunk_at = 0.0
 
     def served_by(self, address: str) -> None:
@@ -70,6 +71,12 @@ class Routed:
         self.endpoint = self.record.served = address
         for lease in self.leases:
             lease.served_by(address)
+
+    def succeeded(self) -> None:
+        """Its answer is no failure."""
+        # Where another one answers, they would lead the client back to who could not be reached.
+        if self.record.served is None:
+            self.answer_headers.update(self._of_first_pick)
 
     @property
     def reading(self) -> Reading:

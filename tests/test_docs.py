@@ -120,7 +120,7 @@ def test_the_example_of_a_section_loads_without_a_warning(name: str) -> None:
 
 
 def test_the_overview_names_each_plugin_under_its_role() -> None:
-    listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
+    listed = {row[0]: set(re.findall(r"#([a-z0-9-]+)", row[1])) for row in overview()}
     assert listed == {
         "parser": set(catalog.PARSERS),
         "admitter": set(catalog.ADMITTERS),

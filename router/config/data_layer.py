@@ -17,6 +17,7 @@ _PAIRS: Mapping[str, Sequence[str]] = {
         "precise-prefix-cache-producer",
         "precise-prefix-cache-scorer",
         "inflight-load-producer",
+        "mm-embeddings-cache-producer",
     ),
 }
 """Which plugins can extract from which source."""

@@ -8,6 +8,7 @@ from router import catalog
 from router.config import wrapped
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, made, needs
+from router.producers.estimate_parameters import EstimateParameters
 from router.producers.facts import (
     EncoderCacheMatch,
     InFlight,
@@ -15,6 +16,7 @@ from router.producers.facts import (
     Tokens,
     Uncached,
 )
+from router.producers.token_parameters import TokenParameters
 from router.scheduling.types import Profile, ProfileHandler
 
 _AUTOMATIC: Mapping[type, str] = {
@@ -26,6 +28,9 @@ _AUTOMATIC: Mapping[type, str] = {
 }
 """Producers made where a fact is needed, no producer is named and nobody states it; where several
 state it, the one of that name is meant (both as in llm-d)."""
+
+_PRECISE = "precise-prefix-cache-producer"
+"""Only this one needs the engine's own tokens: for all others they are estimated, as in llm-d."""
 
 _FROM_TOKENS = frozenset({PrefixMatch, Uncached, EncoderCacheMatch})
 """Facts that are made of the prompt's tokens."""
@@ -120,4 +125,6 @@ def _make(
             f" - at `{declared[automatic].path}`"
         )
     parameters = catalog.PRODUCERS[automatic]()
+    if fact is Tokens and not any(p.type == _PRECISE for p in declared.values()):
+        parameters = TokenParameters(estimate=EstimateParameters())
     declared[automatic] = made(automatic, automatic, "$.plugins", parameters)

@@ -16,9 +16,6 @@ PREFILLER = "x-prefiller-host-port"
 ENCODERS = "x-encoder-hosts-ports"
 DATA_PARALLEL = "x-data-parallel-host-port"
 CACHE_SOURCE = "x-kv-cache-source-host-port"
-FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-"""On whose account a request goes; the first one that is there counts."""
-
 REQUEST_ID = "x-request-id"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
@@ -40,6 +37,9 @@ MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 
 OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
 """Names the objective whose priority a request has; the first one counts."""
+
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one counts."""
 
 CONTROL = (
     *OBJECTIVE,

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from router.pool.endpoint import Endpoint
+from router.scheduling.types import Decision
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -85,12 +86,6 @@ class ApproxIndex(Generic[_Name]):
     def changed(self, endpoint: Endpoint) -> None:
         """Its cache is what it was."""
 
-    def died(self, endpoint: Endpoint) -> None:
-        """It may be too busy to be scraped: its cache is what it was."""
-
-    def revived(self, endpoint: Endpoint) -> None:
-        """A new process is told apart by `restarted`."""
-
     def removed(self, endpoint: Endpoint) -> None:
         """Its cache is gone."""
         cache = self._caches.pop(endpoint.address, None)
@@ -101,6 +96,12 @@ class ApproxIndex(Generic[_Name]):
     def restarted(self, endpoint: Endpoint) -> None:
         """Its cache is empty."""
         self.removed(endpoint)
+
+    def died(self, endpoint: Endpoint) -> None:
+        """What it holds shows when it is back."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """The same process holds what it held; a new one shows as a restart."""
 
     def _depths(self, names: Sequence[_Name]) -> Iterator[tuple[int, int]]:
         """Masks of endpoints, each with how many of the first names they have."""
@@ -139,29 +140,27 @@ class _Cache(Generic[_Name]):
 
 
 class Sent(Generic[_Name]):
-    """The lease of a request that was sent: it takes back what was remembered if it fails.
-
-    Attributes:
-        answering: Address that was picked to answer.
-    """
+    """The lease of a request: what it was sent with is remembered until it fails."""
 
     def __init__(
-        self,
-        index: ApproxIndex[_Name],
-        addresses: Sequence[str],
-        names: Sequence[_Name],
-        answering: str,
+        self, index: ApproxIndex[_Name], decision: Decision, names: Sequence[_Name]
     ) -> None:
-        self.answering = answering
         self._index = index
-        self._addresses = list(addresses)
         self._names = names
+        self._first_pick = decision.endpoint.address
+        self._capacities: dict[str, int] = {}
         self._answered = False
 
+    def sent(self, address: str, capacity: int) -> None:
+        """An endpoint computes the names, and keeps `capacity` of all it was sent."""
+        self._capacities[address] = capacity
+        self._index.sent(address, self._names, capacity)
+
     def served_by(self, address: str) -> None:
-        if self.answering in self._addresses:
-            self._addresses.remove(self.answering)
-            self._index.failed(self.answering, self._names)
+        capacity = self._capacities.pop(self._first_pick, None)
+        if capacity is not None:
+            self._index.failed(self._first_pick, self._names)
+            self.sent(address, capacity)
 
     def responded(self, status: int) -> None:
         self._answered = True
@@ -173,5 +172,5 @@ class Sent(Generic[_Name]):
             self._take_back()
 
     def _take_back(self) -> None:
-        for address in self._addresses:
+        for address in self._capacities:
             self._index.failed(address, self._names)

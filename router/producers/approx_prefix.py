@@ -61,11 +61,10 @@ class ApproxPrefix:
         prompt = facts.get(_Prompt, self._name)
         if prompt is None:
             return None
+        sent = Sent(self.index, decision, prompt.names)
         for endpoint in decision.holders:
-            capacity = self._capacity(endpoint, prompt.block_tokens)
-            self.index.sent(endpoint.address, prompt.names, capacity)
-        addresses = [endpoint.address for endpoint in decision.holders]
-        return Sent(self.index, addresses, prompt.names, decision.endpoint.address)
+            sent.sent(endpoint.address, self._capacity(endpoint, prompt.block_tokens))
+        return sent
 
     def _capacity(self, endpoint: Endpoint, block_tokens: int) -> int:
         """Blocks of ours that the endpoint's cache holds; its own may be smaller."""

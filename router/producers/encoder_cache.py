@@ -68,10 +68,10 @@ class EncoderCache:
         items = facts.get(_Items, self._name)
         if items is None:
             return None
-        addresses = _encoders(decision)
-        for address in addresses:
-            self.index.sent(address, items.names, self._capacity)
-        return Sent(self.index, addresses, items.names, decision.endpoint.address)
+        sent = Sent(self.index, decision, items.names)
+        for address in _encoders(decision):
+            sent.sent(address, self._capacity)
+        return sent
 
 
 def _weights(request: Request, facts: Facts) -> Mapping[str, float]:

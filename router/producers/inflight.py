@@ -123,9 +123,8 @@ def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) ->
 class _Held:
     """One request's part of the counts, given back piece by piece."""
 
-    def __init__(self, answering: str) -> None:
-        """`answering`: address that was picked to answer."""
-        self._answering = answering
+    def __init__(self, first_pick: str) -> None:
+        self._first_pick = first_pick
         self._until_response: list[_Part] = []
         self._until_end: list[_Part] = []
 
@@ -139,8 +138,8 @@ class _Held:
 
     def served_by(self, address: str) -> None:
         for part in (*self._until_response, *self._until_end):
-            part.move(self._answering, address)
-        self._answering = address
+            if part.address == self._first_pick:
+                part.move(address)
 
     def responded(self, status: int) -> None:
         _give_back(self._until_response)
@@ -155,29 +154,29 @@ class _Part:
 
     def __init__(self, counts: dict[str, int], address: str, amount: int) -> None:
         self._counts = counts
-        self._address = address
+        self.address = address
         self._amount = amount
         self._take()
 
-    def move(self, before: str, now: str) -> None:
-        """What lies at one address lies at another one."""
-        if self._address == before:
-            self.give_back()
-            self._address = now
-            self._take()
+    def move(self, address: str) -> None:
+        """Count at another endpoint."""
+        self.give_back()
+        self.address = address
+        self._take()
+
+    def give_back(self) -> None:
+        """Count no more."""
+        if not self._amount:
+            return
+        left = self._counts[self.address] - self._amount
+        if left:
+            self._counts[self.address] = left
+        else:
+            del self._counts[self.address]
 
     def _take(self) -> None:
         if self._amount:
-            self._counts[self._address] = self._counts.get(self._address, 0) + self._amount
-
-    def give_back(self) -> None:
-        if not self._amount:
-            return
-        left = self._counts[self._address] - self._amount
-        if left:
-            self._counts[self._address] = left
-        else:
-            del self._counts[self._address]
+            self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
 
 
 def _give_back(parts: list[_Part]) -> None:

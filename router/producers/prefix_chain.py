@@ -1,7 +1,8 @@
 """Names for the blocks of a prompt where no engine has to know them.
 
 ``block = XXH64(ids as little-endian u32)``, ``name = XXH64(LE64(block) + LE64(name before))``, and
-the first one follows ``XXH64(model)``, as in llm-d. A last block that is not full has a name, too.
+the first one follows ``XXH64(model)``, as in llm-d. A last block that is not full has a name, too,
+unless the prompt goes on in a way that is not known.
 The name of a block depends also on the cache salt, with a zero byte before it, and on the names of
 media that lie on it: their placeholder ids are all the same.
 """
@@ -26,6 +27,8 @@ def chain(
     """The names of a prompt's first blocks, in order."""
     step = block_tokens * TOKEN_BYTES
     ids = memoryview(tokens.ids)
+    if tokens.partial:
+        ids = ids[: len(ids) // step * step]
     if max_blocks is not None:
         ids = ids[: max_blocks * step]
     name = xxh64_intdigest(model.encode() if salt is None else f"{model}\0{salt}".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -148,3 +149,35 @@ schedulingProfiles:
         )
         assert got[DESTINATION] == cold
         assert got["x-kv-cache-source-host-port"] == warm
+
+
+async def test_a_burst_of_one_prompt_goes_to_one_engine_and_a_cookie_holds_a_session(
+    tmp_path: Path,
+) -> None:
+    config = """\
+plugins:
+  - type: burst-prefix-cache-producer
+    parameters: {maxBatchSize: 6, windowDurationMs: 2000}
+  - type: mm-embeddings-cache-producer
+  - type: session-id-producer
+    parameters: {cookieName: sid}
+  - type: session-affinity-scorer
+    parameters:
+      strategy: session_id
+      sessionIdConfig: {sources: [{attribute: session}]}
+  - type: prefix-cache-scorer
+schedulingProfiles:
+  - name: default
+    plugins:
+      - {pluginRef: session-affinity-scorer, weight: 5}
+      - {pluginRef: prefix-cache-scorer, weight: 1}
+"""
+    async with echo_fleet(tmp_path, config) as fleet:
+        answers = await asyncio.gather(
+            *(ask(fleet, "one prompt", cookie="sid=s1") for _ in range(1)),
+            *(ask(fleet, "another prompt") for _ in range(5)),
+        )
+        places = [got[DESTINATION] for got, _ in answers]
+        assert len(set(places[1:])) == 1
+        again = await asyncio.gather(*(ask(fleet, "third", cookie="a=b; sid=s1") for _ in range(6)))
+        assert {got[DESTINATION] for got, _ in again} == {places[0]}

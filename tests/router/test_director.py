@@ -372,6 +372,75 @@ async def test_a_large_body_is_read_aside() -> None:
     assert aside == [1]
 
 
+class Amending(Known):
+    """Adds a header for the engine and one for the client."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        there = decision.endpoint.address
+        return msgspec.structs.replace(
+            decision, headers={"x-engine": there}, response_headers={"x-client": there}
+        )
+
+
+async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
+    fixture = Fixture("a:1", followers=[Amending()])
+    routed = await fixture.route(request_id="r1")
+    assert routed.headers == {"x-engine": "a:1"}
+    assert routed.answer_headers == {}
+    fixture.director.responded(routed, 200, {})
+    assert routed.answer_headers == {"x-client": "a:1"}
+
+
+async def test_a_client_is_not_led_back_to_who_failed_or_could_not_be_reached() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), followers=[Amending()])
+    for status, served in ((503, ""), (200, "a:1")):
+        routed = await fixture.route()
+        assert routed.endpoint == "b:1"
+        fixture.director.responded(routed, status, {}, served=served)
+        assert routed.answer_headers == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+async def test_facts_know_when_the_decision_is_made() -> None:
+    times = []
+
+    class Timed(Known):
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+            times.append(facts.now)
+            return super().decided(request, facts, decision)
+
+    fixture = Fixture("a:1", known=Timed())
+    await fixture.route()
+    assert times == [fixture.notes.routed_[0].at + 0.25]
+
+
 async def test_a_rule_sends_the_request_to_another_model() -> None:
     fixture = Fixture("a:1")
     fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="t"),)),)
@@ -533,61 +602,3 @@ class Follows:
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
         self.decided_ += 1
-
-
-class Amending(Known):
-    """Adds a header for the engine and one for the client."""
-
-    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
-        there = decision.endpoint.address
-        return msgspec.structs.replace(
-            decision, headers={"x-engine": there}, response_headers={"x-client": there}
-        )
-
-
-async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
-    fixture = Fixture("a:1", followers=[Amending()])
-    routed = await fixture.route(request_id="r1")
-    assert routed.headers == {"x-engine": "a:1"}
-    assert routed.response_headers == {"x-client": "a:1"}
-
-
-@pytest.mark.parametrize(
-    ("sent", "stated", "account"),
-    [
-        ({}, None, "default-flow"),
-        ({}, "agent", "agent"),
-        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
-        (
-            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
-            None,
-            "new",
-        ),
-    ],
-)
-async def test_the_record_says_on_whose_account_a_request_goes(
-    sent: dict[str, str], stated: str | None, account: str
-) -> None:
-    class Agent(Known):
-        async def produce(
-            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-        ) -> None:
-            if stated is not None:
-                facts.put(FairnessId(stated), "agent")
-
-    fixture = Fixture("a:1", known=Agent())
-    await fixture.director.route({**POST, **sent}, BODY)
-    assert fixture.notes.routed_[0].fairness_id == account
-
-
-async def test_facts_know_when_the_decision_is_made() -> None:
-    times = []
-
-    class Timed(Known):
-        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
-            times.append(facts.now)
-            return super().decided(request, facts, decision)
-
-    fixture = Fixture("a:1", known=Timed())
-    await fixture.route()
-    assert times == [fixture.notes.routed_[0].at + 0.25]

@@ -12,6 +12,7 @@ from router.config.errors import ConfigError
 from router.config.load import Config, load
 from router.config.notes import NoteKind
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 
@@ -433,6 +434,17 @@ def test_a_scorer_of_matches_is_served_by_estimates_where_no_producer_is_declare
     assert names(config(plugins=[*plugins(PRECISE), named])) == ["token-producer", APPROX, PRECISE]
 
 
+@pytest.mark.parametrize(
+    ("declared", "estimated"), [((SCORER,), True), ((APPROX,), True), ((PRECISE, SCORER), False)]
+)
+def test_tokens_are_estimated_where_nobody_has_to_know_the_engine_s(
+    declared: tuple[str, ...], estimated: bool
+) -> None:
+    tokens = config(plugins=plugins(*declared)).producers[0].value
+    assert isinstance(tokens, TokenParameters)
+    assert (tokens.estimate is not None) == estimated
+
+
 def test_a_declared_producer_of_matches_is_the_one_that_is_meant() -> None:
     assert names(config(plugins=plugins(SCORER, PRECISE))) == ["token-producer", PRECISE]
 
@@ -497,3 +509,13 @@ def test_plugins_that_remember_are_told_of_picks_and_keep_what_they_were_built_f
     remembering = [f.plugin for f in profile_.filters] + [s.plugin for s in profile_.scorers[:2]]
     assert len(remembering) == 3
     assert {id(p) for p in built.followers} == {id(p) for p in remembering}
+
+
+def test_what_follows_endpoints_by_itself_may_be_wired_to_their_source_too() -> None:
+    followers = ("inflight-load-producer", "mm-embeddings-cache-producer", OLDER)
+    extractors = [{"pluginRef": follower} for follower in followers]
+    source = {"pluginRef": "endpoint-notification-source", "extractors": extractors}
+    built = config(
+        plugins=plugins("endpoint-notification-source", *followers), dataLayer={"sources": [source]}
+    )
+    assert built.notified == set(followers)

@@ -117,8 +117,8 @@ def test_bits_of_endpoints_that_went_are_used_again() -> None:
 )
 def test_a_request_that_failed_leaves_nothing_behind(told: tuple[str, ...], left: int) -> None:
     index: ApproxIndex[int] = ApproxIndex()
-    index.sent("a", (1, 2), 10)
-    lease = Sent(index, ["a"], (1, 2), "a")
+    lease = Sent(index, make.decision("a"), (1, 2))
+    lease.sent("a", 10)
     for word in told:
         if word == "ended":
             lease.ended()
@@ -130,17 +130,26 @@ def test_a_request_that_failed_leaves_nothing_behind(told: tuple[str, ...], left
 def test_a_failure_takes_nothing_that_another_request_was_sent_with() -> None:
     index: ApproxIndex[int] = ApproxIndex()
     index.sent("a", (1, 2), 10)
-    index.sent("a", (1, 2, 3), 10)
-    Sent(index, ["a"], (1, 2, 3), "a").ended()
+    lease = Sent(index, make.decision("a"), (1, 2, 3))
+    lease.sent("a", 10)
+    lease.ended()
     assert index.reach((1, 2, 3)) == {"a": 2}
 
 
-def test_where_another_endpoint_answers_the_one_picked_computed_nothing() -> None:
+def test_who_answers_instead_has_it_and_the_first_pick_has_not() -> None:
     index: ApproxIndex[int] = ApproxIndex()
-    for address in ("a", "p"):
-        index.sent(address, (1, 2), 10)
-    lease = Sent(index, ["a", "p"], (1, 2), "a")
+    lease = Sent(index, make.decision("a", prefill="p"), (1, 2))
+    for address in "ap":
+        lease.sent(address, 10)
     lease.served_by("b")
     lease.responded(200)
     lease.ended()
-    assert index.reach((1, 2)) == {"p": 2}
+    assert index.reach((1, 2)) == {"b": 2, "p": 2}
+
+
+def test_what_is_computed_in_another_stage_stays_there_whoever_answers() -> None:
+    index: ApproxIndex[int] = ApproxIndex()
+    lease = Sent(index, make.decision("a"), (1, 2))
+    lease.sent("e", 10)
+    lease.served_by("b")
+    assert index.reach((1, 2)) == {"e": 2}

@@ -134,6 +134,23 @@ async def test_tokens_count_where_the_prompt_is_computed() -> None:
     assert (counting.tokens, counting.requests) == ({}, {"d": 1})
 
 
+async def test_whoever_answers_instead_is_charged() -> None:
+    counting = load(addEstimatedOutputTokens=True)
+    request = make.request(body=b"{}")
+    lease = counting.decided(request, await known(counting, 100), make.decision("a"))
+    split = counting.decided(request, await known(counting, 100), SPLIT)
+    lease.served_by("b")
+    assert counting.requests == {"b": 1, "d": 1, "p": 1, "e": 1}
+    assert counting.tokens == {"b": 250, "p": 100, "d": 150}
+    split.served_by("b")
+    assert counting.requests == {"b": 2, "p": 1, "e": 1}
+    assert counting.tokens == {"b": 400, "p": 100}
+    for held in (lease, split):
+        held.responded(200)
+        held.ended()
+    assert (counting.requests, counting.tokens) == ({}, {})
+
+
 @pytest.mark.parametrize(
     ("body", "most", "output"),
     [

@@ -67,3 +67,10 @@ def test_an_item_names_every_block_that_it_touches() -> None:
     once = chain(tokens(range(16), MediaItem("i", 7, 1)), 4, "m", None)
     assert once[1] == long[1]
     assert once[2] != long[2]
+
+
+def test_a_last_block_of_a_prompt_that_goes_on_is_named_only_if_it_is_full() -> None:
+    whole = chain(tokens(range(12)), 4, "m", None)
+    for count in range(13):
+        begun = Tokens(pack(range(count)), partial=True)
+        assert chain(begun, 4, "m", None) == whole[: count // 4]
