@@ -39,11 +39,11 @@ class ConcurrencyDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     in_flight_load_producer_name: str = ""
 
     def needs(self) -> tuple[tuple[type, str], ...]:
-        in_flight = (InFlight, self.in_flight_load_producer_name)
+        name = self.in_flight_load_producer_name
         if self.concurrency_mode == "requests":
-            return (in_flight,)
-        # Tokens are counted of prompts whose tokens are known.
-        return (in_flight, (Uncached, self.in_flight_load_producer_name))
+            return ((InFlight, name),)
+        # Tokens are counted only where somebody knows them.
+        return ((InFlight, name), (Uncached, name))
 
     def saturation(self, endpoints: Sequence[Endpoint], facts: Facts) -> float:
         """All that is in flight over all that may be."""

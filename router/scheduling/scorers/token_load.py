@@ -26,8 +26,8 @@ class TokenLoadScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     in_flight_load_producer_name: str = ""
 
     def needs(self) -> tuple[tuple[type, str], ...]:
-        producer = self.in_flight_load_producer_name
-        return ((InFlight, producer), (Uncached, producer))
+        name = self.in_flight_load_producer_name
+        return ((InFlight, name), (Uncached, name))
 
     def score(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
