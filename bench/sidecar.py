@@ -1,14 +1,9 @@
-"""The tokenizer sidecar as a process of its own, and a client of its stream. IO.
-
-`python -m bench.sidecar SOCKET WORKERS NAME=DIR ...` is one with another number of workers than the
-command has.
-"""
+"""The tokenizer sidecar as a process of its own, and a client of its stream. IO."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -28,9 +23,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     TokenizeRequest,
 )
 from tokenizer_sidecar.pb.tokenizer_pb2_grpc import TokenizerStub
-from tokenizer_sidecar.server import SidecarConfig, serve
 from warmroute.children import python
-from warmroute.running import run
 
 if TYPE_CHECKING:
     from tokenizer_sidecar.pb.tokenizer_pb2_grpc import TokenizerAsyncStub
@@ -59,12 +52,10 @@ def sidecar(models: Mapping[str, Path], workers: int | None = None) -> Iterator[
     """A sidecar with these models, which it may still be loading; stopped at the end."""
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder) / "s"
-        named = [f"{name}={path}" for name, path in models.items()]
-        if workers is None:
-            flags = [f"--model={each}" for each in named]
-            command = python("tokenizer", "--socket", str(socket), *flags)
-        else:
-            command = [sys.executable, "-m", __name__, str(socket), str(workers), *named]
+        flags = [f"--model={name}={path}" for name, path in models.items()]
+        if workers is not None:
+            flags.append(f"--workers={workers}")
+        command = python("tokenizer", "--socket", str(socket), *flags)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             yield Sidecar(socket, process.pid)
@@ -125,17 +116,6 @@ class Exchange:
             self._waiting.pop(reply.id).set_result(reply)
 
 
-def main(socket: str, workers: str, *named: str) -> int:
-    """Serve until a signal."""
-    models = {name: Path(path) for name, _, path in (each.partition("=") for each in named)}
-    config = SidecarConfig(socket=Path(socket), models=models, workers=int(workers))
-    return run(lambda ready, stop: serve(config, ready, stop))
-
-
 async def _ready(stub: TokenizerAsyncStub) -> bool:
     listed = await stub.ListModels(ListModelsRequest())
     return all(model.ready for model in listed.models)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -16,7 +16,11 @@ from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.answers.destination_endpoint_served import (
+    DestinationEndpointServedVerifier,
+)
 from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
@@ -24,7 +28,7 @@ from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
-from router.scheduling.types import Filter, Picker, ProfileHandler, Scorer
+from router.scheduling.types import Answerer, Filter, Picker, ProfileHandler, Scorer
 
 HANDLERS: Mapping[str, type[ProfileHandler]] = {
     "single-profile-handler": SingleProfileHandler,
@@ -32,6 +36,7 @@ HANDLERS: Mapping[str, type[ProfileHandler]] = {
 
 FILTERS: Mapping[str, type[Filter]] = {
     "decode-filter": DecodeFilter,
+    "header-based-testing-filter": HeaderBasedTestingFilter,
     "prefill-filter": PrefillFilter,
 }
 
@@ -44,6 +49,10 @@ SCORERS: Mapping[str, type[Scorer]] = {
 
 PICKERS: Mapping[str, type[Picker]] = {
     "max-score-picker": MaxScorePicker,
+}
+
+ANSWERERS: Mapping[str, type[Answerer]] = {
+    "destination-endpoint-served-verifier": DestinationEndpointServedVerifier,
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
@@ -78,6 +87,7 @@ ALL: Mapping[str, type] = {
     **FILTERS,
     **SCORERS,
     **PICKERS,
+    **ANSWERERS,
     **PRODUCERS,
     **SOURCES,
     **EXTRACTORS,

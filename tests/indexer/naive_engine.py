@@ -97,11 +97,13 @@ class NaiveEngine:
         return [self._stored(part, "GPU") for part in (new[:cut], new[cut:]) if part]
 
     def offload(self) -> list[dict[str, Any]]:
-        """Copy a block that is on the GPU to the CPU; its contents are told again."""
+        """Copy a block that is on the GPU to the CPU; its contents are told again, or its name."""
         block = self._any("GPU")
         if block is None:
             return []
         self.copies["CPU"][block] += 1
+        if self.rng.random() < 0.5:
+            return [make.stored([self.name(block)], [], medium="CPU")]
         return [self._stored([block], "CPU")]
 
     def evict(self) -> list[dict[str, Any]]:
