@@ -15,6 +15,7 @@ from bench import (
     kv_events,
     long_prompts,
     output_tokens,
+    tokens,
 )
 from bench.report import Measure, report
 
@@ -23,6 +24,7 @@ BENCHES: Mapping[str, Measure] = {
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,
+    "tokens": tokens.figures,
     "envoy_requests": envoy_requests.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
