@@ -6,7 +6,16 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from bench import dynamo, envoy_requests, idle, index_match, kv_events, long_prompts, output_tokens
+from bench import (
+    bodies,
+    dynamo,
+    envoy_requests,
+    idle,
+    index_match,
+    kv_events,
+    long_prompts,
+    output_tokens,
+)
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
@@ -14,6 +23,7 @@ BENCHES: Mapping[str, Measure] = {
     "kv_events": kv_events.figures,
     "idle": idle.figures,
     "envoy_requests": envoy_requests.figures,
+    "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
     "dynamo": dynamo.figures,
