@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from bench import (
+    bodies,
     decision,
     dynamo,
     envoy_requests,
@@ -26,6 +27,7 @@ BENCHES: Mapping[str, Measure] = {
     "idle": idle.figures,
     "tokens": tokens.figures,
     "envoy_requests": envoy_requests.figures,
+    "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
     "dynamo": dynamo.figures,
