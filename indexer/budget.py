@@ -43,6 +43,13 @@ class Budget:
         self._spare = 0
         """Blocks that may be stored before the entries have to be counted again."""
 
+    def fits(self, wanted: int) -> bool:
+        """Take so many blocks in without counting anew; False where `room` has to tell."""
+        if wanted > self._spare or self._endpoint_bytes is not None:
+            return False
+        self._spare -= wanted
+        return True
+
     def room(self, wanted: int, taken: Callable[[str | None], int], address: str) -> int:
         """How many of so many blocks may be stored for an endpoint.
 

@@ -156,7 +156,9 @@ class Groups:
 
     def further_of(self, group: int | None) -> Sequence[int | None]:
         """As `further`, for a removal: of one group or, if it names none, of all."""
-        if group is not None or not self._known:
+        if not self._known:
+            return (None,)
+        if group is not None:
             return (self.further(group),)
         return tuple(self.further(known) for known in self._known)
 

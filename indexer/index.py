@@ -94,7 +94,7 @@ class BlockIndex:
         holding, shelf = self._holding(holder), self.shelves.get(tier, unit, group)
         if unit > 1:
             chains = chains[unit - 1 :: unit]
-        if self._budget.is_bounded:
+        if self._budget.is_bounded and not self._budget.fits(len(names)):
             count = self._affordable(holding, shelf, names, chains)
             names, chains = names[:count], chains[:count]
         self._store(holding, shelf, names, chains)

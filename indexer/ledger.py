@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity, MediaIds
 from indexer.claims import Place
@@ -11,7 +11,7 @@ from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, R
 from indexer.groups import Groups, Outline
 from indexer.hashing import block_hashes, root
 from indexer.index import BlockIndex
-from indexer.parking import Parking
+from indexer.parking import Parked, Parking
 from indexer.pieces import Pieces
 from indexer.speculative import Speculative
 
@@ -167,15 +167,20 @@ class Ledger:
                 self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
-        if self._parking.blocks:
-            self._parking.remove(event.names)
         names = event.names
+        if self._parking.blocks:
+            left = self._parking.remove(event)
+            names = left if self._index.count_repeats else names
+        self._take_away(event, names)
+
+    def _take_away(self, event: BlockRemoved, names: Sequence[int]) -> None:
+        """One copy of each of these blocks is gone from where the event says."""
         if self._pieces:
+            small = [name for name in names if name in self._pieces]
             names = [name for name in names if name not in self._pieces]
-            for name in event.names:
-                if name in self._pieces:
-                    gone = self._pieces.remove(event.tier, name)
-                    self._guesses.overrule(self.holder, gone)
+            for name in small:
+                gone = self._pieces.remove(event.tier, name)
+                self._guesses.overrule(self.holder, gone)
         for group in self._groups.further_of(event.group):
             gone = self._index.remove(self.holder, event.tier, names, group)
             self._guesses.overrule(self.holder, gone)
@@ -201,12 +206,16 @@ class Ledger:
         if not self._parking.blocks:
             return
         pending = [event]
+        gone: list[BlockRemoved] = []
         while pending:
             event = pending.pop()
             for name in event.names:
                 for child in self._parking.take(name):
-                    self._store(child, self._index.resolve(self.holder, name))
-                    pending.append(child)
+                    self._store(child.store, self._index.resolve(self.holder, name))
+                    pending.append(child.store)
+                    gone.append(_removal(child))
+        for removal in gone:  # last, for what waits behind such a block needs it too
+            self._take_away(removal, removal.names)
 
     def _store(self, event: BlockStored, parent: int | None) -> None:
         size = self._index.block_size
@@ -274,6 +283,12 @@ class Ledger:
             self.resume(_GROUPS)
         else:
             self.suspend(_GROUPS)
+
+
+def _removal(parked: Parked) -> BlockRemoved:
+    """What was removed of a store while it waited."""
+    store = parked.store
+    return BlockRemoved(list(parked.gone), store.tier, store.group, store.remote)
 
 
 def _spread(event: BlockStored, block_size: int) -> MediaIds:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
-from indexer.events import BlockStored
-from indexer.hashing import TOKEN_BYTES
+from indexer.events import BlockRemoved, BlockStored
 
 MAX_PARKED_BLOCKS = 8192
 """Per holder; about what an engine stores in a few hundred requests after a late join."""
+
+
+class Parked(msgspec.Struct):
+    """A store that waits.
+
+    Attributes:
+        gone: Its blocks that were removed meanwhile. They are needed to place those behind them.
+    """
+
+    store: BlockStored
+    gone: set[int]
 
 
 class Parking:
@@ -19,13 +29,13 @@ class Parking:
     def __init__(self, max_blocks: int = MAX_PARKED_BLOCKS) -> None:
         self.blocks = 0
         self._max_blocks = max_blocks
-        self._waiting: dict[int, list[BlockStored]] = {}
+        self._waiting: dict[int, list[Parked]] = {}
         self._parents: dict[int, int] = {}
-        """Name of a parked block → the parent its store waits for."""
+        """Name of a parked block → the parent its stores wait for."""
 
     def park(self, store: BlockStored, parent: int) -> int:
         """Keep a store; returns how many older ones gave way."""
-        self._waiting.setdefault(parent, []).append(store)
+        self._waiting.setdefault(parent, []).append(Parked(store, set()))
         self._parents.update(dict.fromkeys(store.names, parent))
         self.blocks += len(store.names)
         dropped = 0
@@ -33,35 +43,51 @@ class Parking:
             dropped += len(self.take(next(iter(self._waiting))))
         return dropped
 
-    def take(self, parent: int) -> list[BlockStored]:
+    def take(self, parent: int) -> list[Parked]:
         """Hand out, and forget, what waits for this parent."""
-        stores = self._waiting.pop(parent, [])
-        for store in stores:
-            self.blocks -= len(store.names)
-            for name in store.names:
-                self._parents.pop(name, None)
-        return stores
+        waited = self._waiting.pop(parent, [])
+        for parked in waited:
+            self.blocks -= len(parked.store.names)
+            for name in parked.store.names:
+                if self._parents.get(name) == parent:
+                    del self._parents[name]
+        return waited
 
-    def remove(self, names: Iterable[int]) -> None:
-        """The engine removed these: a parked block goes, with those that follow it in its store."""
-        for name in names:
-            parent = self._parents.get(name)
-            if parent is not None:
-                for store in self.take(parent):
-                    kept = _until(store, name)
-                    if kept.names:
-                        self.park(kept, parent)
+    def remove(self, event: BlockRemoved) -> list[int]:
+        """Take one copy of each block from a store that waits; returns those that none has."""
+        return [name for name in event.names if not self._remove(name, event)]
 
     def clear(self) -> None:
         self.blocks = 0
         self._waiting.clear()
         self._parents.clear()
 
+    def _remove(self, name: int, event: BlockRemoved) -> bool:
+        parent = self._parents.get(name)
+        waiting: Sequence[Parked] = self._waiting.get(parent, ()) if parent is not None else ()
+        for parked in waiting:
+            if _tells(parked, name, event):
+                parked.gone.add(name)
+                if len(parked.gone) == len(set(parked.store.names)):
+                    self._forget(parked, self._parents[name])
+                return True
+        return False
 
-def _until(store: BlockStored, name: int) -> BlockStored:
-    """The part of a store before the named block; all of it if the block is not in it."""
-    if name not in store.names:
-        return store
-    count = list(store.names).index(name)
-    tokens = store.tokens[: count * store.block_size * TOKEN_BYTES]
-    return msgspec.structs.replace(store, names=store.names[:count], tokens=tokens)
+    def _forget(self, parked: Parked, parent: int) -> None:
+        """Nothing is left of a store."""
+        others = self.take(parent)
+        others.remove(parked)
+        for other in others:
+            self.park(other.store, parent)
+            self._waiting[parent][-1].gone = other.gone
+
+
+def _tells(parked: Parked, name: int, event: BlockRemoved) -> bool:
+    """Whether a waiting store has a copy that this removal means."""
+    store = parked.store
+    return (
+        store.tier == event.tier
+        and event.group in (None, store.group)
+        and name in store.names
+        and name not in parked.gone
+    )

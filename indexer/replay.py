@@ -38,7 +38,8 @@ class Replay:
 
     def __init__(self, feed: Feed) -> None:
         self.rejected: Counter[Reason] = feed.rejected
-        self._feed = feed
+        self._order = feed.order
+        self._catch_up = feed.catch_up
         self._start = 0
         self._answered = 0
         self._new = 0
@@ -47,13 +48,13 @@ class Replay:
     def request(self) -> list[bytes]:
         """The frames to send, on a socket that has seen no other request."""
         self._answered = self._new = 0
-        self._start = self._feed.ask()
+        self._start = self._catch_up.ask()
         return frames.request(self._start)
 
     def receive(self, parts: Sequence[bytes]) -> Step:
         """One message of an answer."""
         read = frames.answer(parts)
-        if self._feed.wants is not None:
+        if self._catch_up.wants is not None:
             return Step.ASK  # the stream went on to another question meanwhile
         match read:
             case Message():
@@ -73,14 +74,14 @@ class Replay:
 
     def give_up(self) -> Step:
         """It takes too long."""
-        self._feed.replay_ended(done=False)
+        self._catch_up.ended(done=False)
         return Step.END
 
     def _message(self, message: Message) -> Step:
         if not self._answered:
-            self._feed.replay_begins(message.seq)
+            self._catch_up.begins(message.seq)
         self._answered += 1
-        match self._feed.replayed(message):
+        match self._catch_up.replayed(message):
             case Verdict.GAP | Verdict.OTHER | Verdict.FIRST:
                 return Step.ASK
             case Verdict.NEXT:
@@ -90,20 +91,20 @@ class Replay:
                 return Step.READ
 
     def _end(self) -> Step:
-        feed = self._feed
+        catch_up = self._catch_up
         if not self._answered:
-            feed.replay_is_empty()
-            if feed.wants is not None:
+            catch_up.is_empty()
+            if catch_up.wants is not None:
                 return Step.ASK
         elif self._may_lack_its_tail() and not self._joins_live_messages():
             return Step.ASK
-        feed.replay_ended(done=True)
+        catch_up.ended(done=True)
         return Step.END
 
     def _may_lack_its_tail(self) -> bool:
         """Only an answer without news to the request for what comes next proves the opposite."""
-        return self._new > 0 or self._start != self._feed.order.next
+        return self._new > 0 or self._start != self._order.next
 
     def _joins_live_messages(self) -> bool:
-        expected, waiting = self._feed.order.next or 0, self._feed.waiting
+        expected, waiting = self._order.next or 0, self._catch_up.waiting
         return waiting.first_from(expected) == expected or waiting.last_seq == expected - 1

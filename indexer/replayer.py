@@ -127,12 +127,12 @@ class Replayer:
         now = time.monotonic()
         for feed in [feed for feed, until in self._cooling.items() if until <= now]:
             del self._cooling[feed]
-            feed.may_ask_again()
+            feed.catch_up.may_ask_again()
         for exchange in list(self._active.values()):
             exchange.look(now)
-        wanting = [f for f in feeds if f.wants is not None and f not in self._active]
+        wanting = [f for f in feeds if f.catch_up.wants is not None and f not in self._active]
         # Those whose live messages wait, or that are not credited, come first.
-        wanting.sort(key=lambda f: not f.waiting and f.trust is not Trust.STALE)
+        wanting.sort(key=lambda f: not f.catch_up.waiting and f.trust is not Trust.STALE)
         for feed in wanting[: MAX_AT_ONCE - len(self._active)]:
             self._active[feed] = _Exchange(self, feed, now)
             self._active[feed].ask()
@@ -153,7 +153,7 @@ class Replayer:
         """A replay is over, and nothing waits for it any more."""
         feed = exchange.feed
         self.cut(feed)
-        if feed.may_ask:
+        if feed.catch_up.may_ask:
             self._failures.pop(feed, None)
         else:
             failures = self._failures[feed] = self._failures.get(feed, 0) + 1

@@ -15,9 +15,10 @@ import xxhash
 from indexer import dump
 from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
-from indexer.feed import Feed, Restored
+from indexer.feed import Feed
 from indexer.groups import Outline
 from indexer.prefix_index import PrefixIndex
+from indexer.story import Restored
 
 FORMAT = 2
 MAGIC = b"warmroute index\n"

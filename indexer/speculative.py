@@ -32,6 +32,7 @@ class GuessStats(msgspec.Struct):
         expired: Their ticket's time ran out.
         withdrawn: Their ticket was taken back.
         overruled: The engine removed the block, cleared, restarted or went away.
+        confirmed_age_s: How old the confirmed ones were, added up, to the pace of `expire`.
     """
 
     recorded: int = 0
@@ -39,12 +40,14 @@ class GuessStats(msgspec.Struct):
     expired: int = 0
     withdrawn: int = 0
     overruled: int = 0
+    confirmed_age_s: float = 0.0
 
 
 class _Open(msgspec.Struct):
     ticket: Ticket
     hashes: Sequence[int]
     expires_at: float
+    recorded_at: float
 
 
 class Speculative:
@@ -62,13 +65,14 @@ class Speculative:
         self._open: dict[int, _Open] = {}
         self._expiries: list[tuple[float, int]] = []
         self._last_number = 0
+        self._now = 0.0
 
     def record(self, holder: Holder, hashes: Sequence[int], expires_at: float) -> Ticket:
         """Guess that the holder will have these blocks until then."""
         self._last_number = number = self._last_number + 1
         ticket = Ticket(number, holder)
         hashes = list(dict.fromkeys(hashes))
-        self._open[number] = _Open(ticket, hashes, expires_at)
+        self._open[number] = _Open(ticket, hashes, expires_at, self._now)
         heapq.heappush(self._expiries, (expires_at, number))
         guesses = self._guesses.setdefault(holder, {})
         bit = self._bits.bit(holder)
@@ -95,7 +99,8 @@ class Speculative:
         self.stats.withdrawn += self._end(ticket.number)
 
     def expire(self, now: float) -> None:
-        """End the tickets whose time is up."""
+        """End the tickets whose time is up; it is this late now."""
+        self._now = now
         while self._expiries and self._expiries[0][0] <= now:
             _, number = heapq.heappop(self._expiries)
             record = self._open.get(number)
@@ -109,6 +114,8 @@ class Speculative:
     def confirm(self, holder: Holder, hashes: Iterable[int]) -> None:
         """The engine stored these blocks: they are no guesses any more."""
         if holder in self._guesses:
+            hashes = list(hashes)
+            self.stats.confirmed_age_s += self._age_s(holder, hashes)
             self.stats.confirmed += self._drop(holder, hashes)
 
     def overrule(self, holder: Holder, hashes: Iterable[int]) -> None:
@@ -128,6 +135,16 @@ class Speculative:
     def outstanding(self) -> int:
         """Guesses that count at the moment, in blocks."""
         return sum(map(len, self._guesses.values()))
+
+    def _age_s(self, holder: Holder, hashes: Iterable[int]) -> float:
+        """How old the guesses of these blocks are, added up."""
+        guesses, age_s = self._guesses[holder], 0.0
+        for block in hashes:
+            owner = guesses.get(block)
+            if owner is not None:
+                for number in owner if isinstance(owner, set) else (owner,):
+                    age_s += self._now - self._open[number].recorded_at
+        return age_s
 
     def _end(self, number: int) -> int:
         """End one ticket; returns how many guesses it still had."""

@@ -16,10 +16,14 @@ from router.producers.facts import InFlight, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoadParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.answers.destination_endpoint_served import (
+    DestinationEndpointServedVerifier,
+)
 from router.scheduling.deciders.always_disagg_multimodal import AlwaysDisaggMultimodalDecider
 from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
 from router.scheduling.filters.decode import DecodeFilter
+from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.built_in import BuiltInHeaders
@@ -32,7 +36,15 @@ from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.scorers.queue import QueueScorer
-from router.scheduling.types import Decider, Filter, Picker, ProfileHandler, Scorer, Staged
+from router.scheduling.types import (
+    Answerer,
+    Decider,
+    Filter,
+    Picker,
+    ProfileHandler,
+    Scorer,
+    Staged,
+)
 
 HANDLERS: Mapping[str, type[ProfileHandler] | type[Staged]] = {
     "data-parallel-profile-handler": DataParallelProfileHandler,
@@ -56,6 +68,7 @@ BUILT_IN: Mapping[str, type[msgspec.Struct]] = {
 
 FILTERS: Mapping[str, type[Filter]] = {
     "decode-filter": DecodeFilter,
+    "header-based-testing-filter": HeaderBasedTestingFilter,
     "prefill-filter": PrefillFilter,
 }
 
@@ -68,6 +81,10 @@ SCORERS: Mapping[str, type[Scorer]] = {
 
 PICKERS: Mapping[str, type[Picker]] = {
     "max-score-picker": MaxScorePicker,
+}
+
+ANSWERERS: Mapping[str, type[Answerer]] = {
+    "destination-endpoint-served-verifier": DestinationEndpointServedVerifier,
 }
 
 PRODUCERS: Mapping[str, type[msgspec.Struct]] = {
@@ -104,6 +121,7 @@ ALL: Mapping[str, type] = {
     **FILTERS,
     **SCORERS,
     **PICKERS,
+    **ANSWERERS,
     **PRODUCERS,
     **SOURCES,
     **EXTRACTORS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -24,12 +25,17 @@ from router.errors import RouterError
 from router.extproc import headers
 from router.pool.discovery.file import parse as parse_endpoints
 from router.producers.tokens import Missing
+from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
 from tests.support import markdown
 from tests.support.commands import parsed
 from tests.support.markdown import ROOT
+from tokenizer_sidecar.metrics import PREFIX, Sources, registry
+from tokenizer_sidecar.pb.tokenizer_pb2 import Outcome
+from tokenizer_sidecar.stats import Stats
+from warmroute import tokenizer
 from warmroute.cli import COMMANDS
 
 PLUGINS = markdown.read("docs/plugins.md")
@@ -121,6 +127,7 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),
+        "answer": set(catalog.ANSWERERS),
         "producer": set(catalog.PRODUCERS),
         "data source": set(catalog.SOURCES),
         "extractor": set(catalog.EXTRACTORS),
@@ -259,6 +266,8 @@ def _pages() -> Pages:
 @EVERY_FILE
 def test_metrics_that_are_named_are_declared(path: Path) -> None:
     sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").glob("*.py"))
+    sidecar = (ROOT / "tokenizer_sidecar" / "metrics.py").read_text()
+    sources += sidecar.replace("{PREFIX}", PREFIX)
     prose = markdown.prose(markdown.read(path))
     for name in re.findall(r"`(?:llm_d_epp|warmroute)_(\w+)", prose):
         assert re.search(rf'"(?:\w+_)?{name.removesuffix("_total")}"', sources), name
@@ -289,6 +298,28 @@ def test_the_performance_page_lists_every_bench() -> None:
     assert [row[0].strip("`") for row in markdown.rows(table)] == list(BENCHES)
 
 
+def test_the_tokenizer_page_lists_every_flag_with_its_default() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    tokenizer.add_arguments(parser)
+    flags = {action.option_strings[0]: action.default for action in parser._actions}
+    table = markdown.sections(markdown.read("docs/tokenizer.md"))["Flags"]
+    listed = {row[0].strip("`"): row[1].strip("`") for row in markdown.rows(table)}
+    assert set(listed) == set(flags)
+    by_machine = {"--workers", "--model", "--metrics-port", "--socket-mode"}
+    for name in set(flags) - by_machine:
+        assert listed[name] == str(flags[name]).removesuffix(".0"), name
+    assert int(listed["--socket-mode"], 8) == flags["--socket-mode"]
+
+
+def test_the_tokenizer_page_lists_every_metric_and_outcome() -> None:
+    page = markdown.read("docs/tokenizer.md")
+    exposed = registry(Sources(Stats(), missing=lambda: {"m": ""})).collect()
+    for family in exposed:
+        assert f"`{family.name}{'_total' if family.type == 'counter' else ''}`" in page
+    for outcome in set(Outcome.keys()) - {"OUTCOME_UNSPECIFIED"}:
+        assert f"`{outcome.lower()}`" in page
+
+
 def test_the_tour_shows_a_decision_record_with_all_its_fields() -> None:
     (shown_record,) = markdown.blocks(markdown.read("docs/tour.md"), "json")
     record = msgspec.json.decode(shown_record, type=Record)
@@ -306,6 +337,16 @@ def test_the_protocol_page_names_every_header_that_never_passes() -> None:
     text = markdown.read("docs/ext_proc.md")
     for name in headers.REMOVED:
         assert f"`{name}`" in text
+
+
+def test_the_protocol_page_lists_every_api_that_is_read() -> None:
+    table = markdown.sections(markdown.read("docs/ext_proc.md"))["Which bodies are read"]
+    listed: dict[str, str] = {}
+    for paths, names, _ in markdown.rows(table):
+        each = re.findall(r"`(.+?)`", names)
+        told = re.findall(r"`(.+?)`", paths)
+        listed |= dict(zip(told, each * len(told) if len(each) == 1 else each, strict=True))
+    assert listed == {path: api.name for path, api in APIS.items()}
 
 
 def test_the_protocol_page_lists_every_refusal() -> None:

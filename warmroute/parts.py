@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tempfile
 import time
+from pathlib import Path
 
 from router.config.duration import seconds
 from router.config.load import Config
@@ -12,15 +14,25 @@ from router.director import Director
 from router.extproc.server import ExternalProcessor
 from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
+from router.pool.rewrites import names as rewritten_names
 from router.pool.scrape import Scraper
+from router.producers.estimate_parameters import EstimateParameters
 from router.producers.inflight import InFlightLoad, InFlightLoadParameters
 from router.producers.prefix import PrecisePrefix
 from router.producers.prefix_parameters import PrecisePrefixParameters
-from router.producers.token_parameters import SidecarParameters, TokenParameters
+from router.producers.token_estimate import Estimator
+from router.producers.token_parameters import (
+    RenderParameters,
+    SidecarParameters,
+    TokenParameters,
+    UdsParameters,
+)
 from router.producers.token_render import RenderClient
 from router.producers.token_sidecar import SidecarClient
+from router.producers.token_uds import UdsClient
 from router.producers.tokens import Backend, TokenProducer
 from router.producers.types import Producer
+from router.request.parse import Limits
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
@@ -28,6 +40,9 @@ from warmroute.serve import Options
 
 ROOM_BYTES = 1024 * 1024
 """What a gRPC message may carry besides a body."""
+
+LLMD_SOCKET = "tokenizer/tokenizer-uds.socket"
+"""Where llm-d's tokenizer service listens, in the folder for temporary files."""
 
 ProducerParameters = TokenParameters | PrecisePrefixParameters | InFlightLoadParameters
 """Whatever the catalog lists as a producer; a new one must be built below."""
@@ -39,7 +54,7 @@ class Parts:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics(lambda name: not name or name in self.pool.models().known)
+        self.metrics = Metrics(self._is_known_model)
         self.decisions = Decisions()
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
@@ -51,12 +66,19 @@ class Parts:
             pool=self.pool,
             producers=self.producers,
             followers=options.config.followers,
+            answerers=options.config.answerers,
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
-            allow_kv_transfer_params=options.allow_kv_transfer_params,
+            model_rewrites=lambda: self.discovery.model_rewrites,
+            rename_answers=options.rename_answers,
+            subset_hints=options.subset_hints,
+            limits=Limits(
+                max_body_bytes=options.max_body_bytes,
+                allow_kv_transfer_params=options.allow_kv_transfer_params,
+            ),
         )
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
@@ -68,6 +90,11 @@ class Parts:
             path=options.config.metrics.path,
             port=options.config.metrics.port,
         )
+
+    def _is_known_model(self, name: str) -> bool:
+        if not name or name in self.pool.models().known:
+            return True
+        return name in rewritten_names(self.discovery.model_rewrites)
 
     def _producers(self, config: Config) -> list[Producer]:
         model = next(
@@ -110,16 +137,24 @@ class Parts:
         )
 
     def _backend(self, parameters: TokenParameters) -> Backend:
-        if parameters.vllm is not None:
-            render = parameters.vllm
-            return RenderClient(
-                render.url,
-                seconds(render.timeout, "vllm.timeout"),
-                seconds(render.mm_timeout, "vllm.mmTimeout"),
-            )
-        sidecar = parameters.sidecar or SidecarParameters()
-        return SidecarClient(
-            sidecar.socket or self.options.tokenizer_socket,
-            seconds(sidecar.timeout, "sidecar.timeout"),
-            self.options.max_body_bytes + ROOM_BYTES,
-        )
+        largest = self.options.max_body_bytes + ROOM_BYTES
+        match parameters:
+            case TokenParameters(vllm=RenderParameters() as render):
+                return RenderClient(
+                    render.url,
+                    seconds(render.timeout, "vllm.timeout"),
+                    seconds(render.mm_timeout, "vllm.mmTimeout"),
+                )
+            case TokenParameters(uds_tokenizer_config=UdsParameters() as uds):
+                model = uds.model(parameters.model_name) or parameters.model_name
+                address = uds.socket_file or str(Path(tempfile.gettempdir(), LLMD_SOCKET))
+                return UdsClient(address, model, largest, tcp=uds.use_tcp)
+            case TokenParameters(estimate=EstimateParameters() as estimate):
+                return Estimator(estimate)
+            case _:
+                sidecar = parameters.sidecar or SidecarParameters()
+                return SidecarClient(
+                    sidecar.socket or self.options.tokenizer_socket,
+                    seconds(sidecar.timeout, "sidecar.timeout"),
+                    largest,
+                )

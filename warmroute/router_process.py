@@ -18,16 +18,18 @@ from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
+from router.pool.pool_log import PoolLog
 from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
 from router.telemetry.state import State
+from warmroute.certificates import credentials
+from warmroute.eds import EdsFile
 from warmroute.errors import StartError
 from warmroute.parts import ROOM_BYTES, Parts
 from warmroute.serve import Options
 from warmroute.snapshots import Snapshots
-from warmroute.tls import self_signed
 
 log = structlog.get_logger()
 
@@ -68,6 +70,12 @@ class EventFollower:
         started = endpoint.metrics.process_start if endpoint.metrics else None
         self._prefix.index.restarted(endpoint.address, started)
 
+    def died(self, endpoint: Endpoint) -> None:
+        """Its events are read all the same."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """Its events were read all the time."""
+
     def close(self) -> None:
         self.polls.close()
         self.subscriptions.close()
@@ -99,10 +107,12 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     followers: list[EventFollower] = []
     try:
+        parts.pool.listen(PoolLog())
         await parts.discovery.load()
         followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
             parts.pool.listen(follower)
+        eds = EdsFile(options.eds_file, parts.pool) if options.eds_file is not None else None
         snapshots = _snapshots(parts)
         for kept in snapshots:
             kept.restore()
@@ -110,7 +120,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             background = [
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
-                group.create_task(_tick(parts)),
+                group.create_task(_tick(parts, eds)),
                 *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
                 *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
                 *(group.create_task(follower.polls.run()) for follower in followers),
@@ -133,8 +143,10 @@ def _snapshots(parts: Parts) -> list[Snapshots]:
     return [Snapshots(folder, prefix, parts.pool) for prefix in parts.prefixes]
 
 
-async def _tick(parts: Parts) -> None:
+async def _tick(parts: Parts, eds: EdsFile | None) -> None:
     while True:
+        if eds is not None:
+            eds.sync()
         for prefix in parts.prefixes:
             prefix.tick(parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
@@ -217,8 +229,8 @@ def _ext_proc_server(parts: Parts) -> grpc.aio.Server:
     add_ExternalProcessorServicer_to_server(parts.processor, server)  # type: ignore[arg-type]
     address = _address(options.bind_address, options.grpc_port)
     if options.secure:
-        credentials = grpc.ssl_server_credentials([self_signed()])
-        _bind(lambda: server.add_secure_port(address, credentials), address)
+        secured = credentials(options.cert_path, reload=options.cert_reload)
+        _bind(lambda: server.add_secure_port(address, secured), address)
     else:
         _bind(lambda: server.add_insecure_port(address), address)
     return server

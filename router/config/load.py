@@ -21,8 +21,9 @@ from router.config.plugins import Plugin
 from router.config.schema import API_VERSIONS, EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 from router.producers.types import Follower
-from router.scheduling.types import Profile, ProfileHandler
+from router.scheduling.types import Answerer, Profile, ProfileHandler
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -36,6 +37,7 @@ class Config(msgspec.Struct, frozen=True):
         discovery: Where endpoints come from, if the file says.
         metrics: How metrics are read.
         followers: Plugins that are told of every pick, beside producers.
+        answerers: Plugins that add to the headers of answers.
         warnings: What cannot have the effect somebody hoped for.
     """
 
@@ -46,7 +48,14 @@ class Config(msgspec.Struct, frozen=True):
     discovery: FileDiscoveryParameters | None
     metrics: MetricsSourceParameters
     followers: tuple[Follower, ...]
+    answerers: tuple[Answerer, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def picks(self) -> int:
+        """How many endpoints a request may be given, the further ones as fallbacks."""
+        pickers = (profile.picker for profile in self.profiles.values())
+        return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
 
 
 def load(text: str) -> Config:
@@ -65,6 +74,7 @@ def load(text: str) -> Config:
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
         followers=tuple(_followers(instances)),
+        answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),
         warnings=(
             *_warnings(file, instances, running, notified),
             *handlers.warnings(instances, built, handler),
@@ -103,9 +113,17 @@ def _warnings(
     for plugin in instances.values():
         if file.scheduling_profiles and plugin.type in rated and plugin.name not in used:
             yield f"{plugin.name!r} is in no profile and has no effect - at `{plugin.path}`"
+    estimated = any(
+        isinstance(p.value, TokenParameters) and p.value.estimate is not None for p in running
+    )
     for producer in running:
         if not isinstance(producer.value, PrecisePrefixParameters):
             continue
+        if estimated:
+            yield (
+                f"{producer.name!r} can never match: the ids of token-producer's estimate are no "
+                f"engine's - at `{producer.path}`"
+            )
         if producer.name not in notified:
             yield (
                 f"{producer.name!r} hears only engines whose endpoint names its kvEvents: no "

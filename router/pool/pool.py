@@ -38,6 +38,12 @@ class Listener(Protocol):
     def restarted(self, endpoint: Endpoint) -> None:
         """The engine's process is a new one: its cache is empty."""
 
+    def died(self, endpoint: Endpoint) -> None:
+        """Its scrapes fail: it is no candidate any more."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """It answers again."""
+
 
 class _Member:
     """An endpoint and what must be remembered between its scrapes."""
@@ -140,7 +146,10 @@ class Pool:
         before, start = member.process_start, metrics.process_start
         if start is not None:
             member.process_start = start
+        was_alive = member.endpoint.alive
         self._update(member, metrics=metrics, alive=True)
+        if not was_alive:
+            self._tell(lambda listener, endpoint: listener.revived(endpoint), [member])
         if None not in (before, start) and before != start:
             self._tell(lambda listener, endpoint: listener.restarted(endpoint), [member])
 
@@ -153,6 +162,7 @@ class Pool:
         scraped_before = member.endpoint.metrics is not None
         if scraped_before and member.failures >= DEAD_AFTER and member.endpoint.alive:
             self._update(member, alive=False)
+            self._tell(lambda listener, endpoint: listener.died(endpoint), [member])
 
     def served(self, address: str, models: ServedModels) -> None:
         """An engine said what it serves."""

@@ -134,6 +134,12 @@ class Scraper:
         """A new process may serve other models."""
         self._targets[endpoint.address].models_due_s = 0.0
 
+    def died(self, endpoint: Endpoint) -> None:
+        """It is asked all the same."""
+
+    def revived(self, endpoint: Endpoint) -> None:
+        """It was asked all the time."""
+
     async def _follow(self, target: _Target) -> None:
         """Visit one endpoint at its share of the interval, for ever."""
         loop = asyncio.get_running_loop()

@@ -37,14 +37,16 @@ class Tokens(msgspec.Struct, frozen=True):
     Attributes:
         ids: Little-endian u32 each.
         media: What lies on placeholder tokens, by offset.
+        partial: The prompt goes on, in a way that cannot be known here.
     """
 
     ids: bytes
     media: Sequence[MediaItem] = ()
+    partial: bool = False
 
     @property
     def count(self) -> int:
-        """Tokens of the prompt."""
+        """Tokens of the prompt, or of its beginning."""
         return len(self.ids) // 4
 
 

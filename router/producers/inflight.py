@@ -63,6 +63,11 @@ class _Held:
         for address in addresses:
             requests[address] = requests.get(address, 0) + 1
 
+    def served_by(self, address: str) -> None:
+        self._leave(self._addresses[0])
+        self._addresses[0] = address
+        self._requests[address] = self._requests.get(address, 0) + 1
+
     def responded(self, status: int) -> None:
         """A response that started is computed on where it is answered, until its end."""
         while len(self._addresses) > 1:

@@ -14,8 +14,12 @@ from router.scheduling.types import Decision
 class Lease(Protocol):
     """What a producer keeps for one request in flight.
 
-    Both methods are called without awaiting; `ended` exactly once, whatever happens.
+    All methods are called without awaiting; `ended` exactly once, whatever happens.
     """
+
+    def served_by(self, address: str) -> None:
+        """Not the endpoint of the decision answers but another one of the pool. Comes first."""
+        ...
 
     def responded(self, status: int) -> None:
         """The engine's response headers came."""

@@ -162,6 +162,14 @@ class Decision(msgspec.Struct, frozen=True):
         return self.destinations or tuple(target.address for target in self.primary.targets)
 
 
+class Answerer(Protocol):
+    """Adds to the headers of answers."""
+
+    def answer_headers(self, served: str) -> Mapping[str, str]:
+        """Headers to set. `served` is who answers, as far as the data plane says; else empty."""
+        ...
+
+
 class Admitter(Protocol):
     """Turns requests away before anything is picked for them."""
 

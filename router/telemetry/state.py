@@ -78,6 +78,11 @@ class State:
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
         ]
+        if self._exchanges.ends_early:
+            faults.append(
+                "data plane: its streams end with the response headers, so requests in flight are "
+                "not counted: response_trailer_mode SEND is missing"
+            )
         faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
         faults += [
             f"tokenizer: model {model}" for s in self._tokenizers for model in s.stats.not_ready
@@ -121,6 +126,11 @@ class State:
         yield from self._pool_samples()
         yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
         failed: Values = {(): float(self._exchanges.failed)}
+        early: Values = {(): float(self._exchanges.ended_early)}
+        text = "Ended with the headers of an answer that was to be streamed."
+        yield Sample("warmroute_streams_ended_early", text, early, counter=True)
+        seen: Values = {(): float(self._exchanges.observed)}
+        yield Sample("warmroute_streams_observed", "That took no answer.", seen, counter=True)
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
@@ -160,8 +170,14 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
     yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
+    opened: Values = {(): float(stats.connections)}
+    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
+    hanging: Values = {(): float(stats.hanging)}
+    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    partial: Values = {(): float(stats.partial)}
+    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
     yield Sample(
         "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True
@@ -189,6 +205,11 @@ def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
         (name, "overruled"): float(guesses.overruled),
     }
     yield Sample("warmroute_guesses_ended", "Blocks.", ends, ("producer", "how"), True)
+    age_s: Values = {(name,): guesses.confirmed_age_s}
+    yield Sample(
+        "warmroute_guess_confirmation_seconds", "From guess to store, by block, added up.", age_s,
+        ("producer",), True,
+    )  # fmt: skip
     recorded: Values = {(name,): float(guesses.recorded)}
     yield Sample("warmroute_guesses_recorded", "Blocks.", recorded, ("producer",), True)
     events: Values = {(name,): float(sum(feed.stats.events for feed in prefix.index.feeds()))}

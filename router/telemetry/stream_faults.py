@@ -80,7 +80,8 @@ def _of_central(central: Central) -> Iterator[str]:
     if central.unknown:
         yield f"kv events: addresses of no endpoint: {_some(central.unknown)}"
     if central.topics:
-        yield f"kv events: topics that are left out: {_some(central.topics)}"
+        quoted = {repr(topic): count for topic, count in central.topics.items()}
+        yield f"kv events: topics that are left out: {_some(quoted)}"
 
 
 def _some(counts: dict[str, int]) -> str:

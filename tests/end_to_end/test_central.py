@@ -97,6 +97,12 @@ async def test_their_events_are_credited_and_what_is_dropped_is_shown(fleet: Fle
                 "filtered": 2,
             }
             assert index["central"]["unknown_addresses"] == {"10.1.1.1:1": 1}
+            assert index["central"]["topics_left_out"] == {"kv@nonsense": 1, "other": 1, "": 1}
+            faults = [f for f in (await fleet.get("/readyz"))["degraded"] if f.startswith("kv ")]
+            assert faults == [
+                "kv events: addresses of no endpoint: 10.1.1.1:1 (1)",
+                "kv events: topics that are left out: 'kv@nonsense' (1), 'other' (1), '' (1)",
+            ]
             rejected = "warmroute_kv_events_rejected_total"
             assert await fleet.metric(rejected, reason="unknown_endpoint") == 1
 

@@ -2,82 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 import zmq
 import zmq.asyncio
 
+from tests.end_to_end.publishers import Engines, heard, stored, subscribed
 from tests.end_to_end.routers import router
-from tests.support.ports import free_port
 from tests.support.processes import START_S, Fleet, until
-
-Publisher = zmq.asyncio.Socket
-CONFIG = """\
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins:
-  - type: precise-prefix-cache-producer
-    parameters: {kvEventsConfig: {topicFilter: kv@}}
-  - type: prefix-cache-scorer
-schedulingProfiles:
-  - name: default
-    plugins:
-      - pluginRef: prefix-cache-scorer
-"""
-
-
-class Engines:
-    """Publishers, each at an endpoint where nothing else answers.
-
-    Attributes:
-        addresses: Of the endpoints.
-        publishers: One for each, in the same order, but for the last.
-    """
-
-    def __init__(self, fleet: Fleet, context: zmq.asyncio.Context, count: int) -> None:
-        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
-        ports = [free_port() for _ in range(count)]
-        self.publishers = [context.socket(zmq.PUB) for _ in ports[:-1]]
-        for publisher, port in zip(self.publishers, ports, strict=False):
-            publisher.setsockopt(zmq.LINGER, 0)
-            publisher.bind(f"tcp://127.0.0.1:{port}")
-        entries = [
-            {
-                "name": f"e{number}",
-                "address": "127.0.0.1",
-                "port": address.rpartition(":")[2],
-                "kvEvents": {"endpoint": f"tcp://127.0.0.1:{port}"},
-            }
-            for number, (address, port) in enumerate(zip(self.addresses, ports, strict=True))
-        ]
-        listing = msgspec.json.encode({"endpoints": entries})
-        (fleet.folder / "endpoints.json").write_bytes(listing)
-        (fleet.folder / "config.yaml").write_text(CONFIG)
-
-    async def say(self, number: int, seq: int, *events: Any, topic: str = "") -> None:
-        payload = msgspec.msgpack.encode([float(seq), events, 0])
-        named = topic or f"kv@{self.addresses[number]}@m"
-        frames = [named.encode(), seq.to_bytes(8, "big"), payload]
-        await self.publishers[number].send_multipart(frames)
-
-
-def stored(names: Sequence[int], tokens: Sequence[int], **fields: Any) -> Mapping[str, Any]:
-    return {
-        "type": "BlockStored",
-        "block_hashes": list(names),
-        "parent_block_hash": None,
-        "token_ids": list(tokens),
-        "block_size": 16,
-        "lora_id": None,
-        "medium": "GPU",
-        "lora_name": None,
-        **fields,
-    }
 
 
 @pytest.fixture
@@ -94,11 +30,6 @@ async def said(fleet: Fleet, address: str) -> list[str]:
     return [fault for fault in told if "scrape" not in fault]
 
 
-async def subscribed(fleet: Fleet, count: int) -> bool:
-    (index,) = (await fleet.get("/debug/state"))["indexes"]
-    return sum(feed["stats"]["connections"] for feed in index["feeds"]) >= count
-
-
 async def test_every_fault_of_a_stream_is_named_with_its_endpoint(fleet: Fleet) -> None:
     unfit, odd, wrong, late, lost, silent = range(6)
     with zmq.asyncio.Context() as context:
@@ -112,7 +43,7 @@ async def test_every_fault_of_a_stream_is_named_with_its_endpoint(fleet: Fleet) 
                 await engines.say(wrong, 0, stored([1], range(16)), topic="other")
                 await engines.say(late, 7, stored([1], range(16)))
                 await engines.say(lost, 0, stored([1], range(16)))
-                await until(lambda: _heard(fleet, 5))
+                await until(lambda: heard(fleet, 5))
                 engines.publishers[lost].close()
 
                 async def is_said(number: int, fault: str) -> bool:
@@ -128,7 +59,7 @@ async def test_every_fault_of_a_stream_is_named_with_its_endpoint(fleet: Fleet) 
                     lost: "its event stream is lost",
                     silent: "nothing connected yet for its events, tcp://127.0.0.1:",
                 }.items():
-                    await until(lambda n=number, f=fault: is_said(n, f))
+                    await until(partial(is_said, number, fault))
                 (index,) = (await fleet.get("/debug/state"))["indexes"]
                 holders = {h["holder"]["address"]: h for h in index["holders"]}
                 assert holders[engines.addresses[unfit]]["block_size"] == 24
@@ -137,8 +68,7 @@ async def test_every_fault_of_a_stream_is_named_with_its_endpoint(fleet: Fleet) 
                 assert feeds[engines.addresses[wrong]]["rejected"] == {"filtered": 1}
                 assert all(feed["faults"] for a, feed in feeds.items() if a not in holders)
         finally:
-            for publisher in engines.publishers:
-                publisher.close()
+            engines.close()
 
 
 async def test_a_small_budget_keeps_prefixes_and_drops_tails(fleet: Fleet) -> None:
@@ -155,7 +85,7 @@ async def test_a_small_budget_keeps_prefixes_and_drops_tails(fleet: Fleet) -> No
                     part = tokens[800 * seq : 800 * seq + 800]
                     event = {**stored(names, part), "parent_block_hash": 50 * seq or None}
                     await engines.say(0, seq, event)
-                await until(lambda: _heard(fleet, 1, last_seq=3))
+                await until(lambda: heard(fleet, 1, last_seq=3))
                 address = engines.addresses[0]
                 told = await fleet.match({"model": "m", "token_ids": tokens})
                 kept = told["endpoints"][address]["blocks"]
@@ -172,9 +102,3 @@ async def test_a_small_budget_keeps_prefixes_and_drops_tails(fleet: Fleet) -> No
                     fleet, address
                 )
                 assert await fleet.metric("warmroute_index_bytes") == index["stats"]["bytes"]
-
-
-async def _heard(fleet: Fleet, count: int, last_seq: int = 0) -> bool:
-    (index,) = (await fleet.get("/debug/state"))["indexes"]
-    seqs = [feed["stats"]["last_seq"] for feed in index["feeds"]]
-    return sum(seq is not None and seq >= last_seq for seq in seqs) >= count

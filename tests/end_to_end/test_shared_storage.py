@@ -14,6 +14,7 @@ import zmq
 import zmq.asyncio
 
 from simulator.config import BUNDLED_MODEL_DIR
+from tests.end_to_end.publishers import stored
 from tests.support.ports import free_port, loopback_block
 from tests.support.processes import START_S, Fleet, engine, router_and_envoy, until
 
@@ -115,20 +116,6 @@ async def _is_connected(storage: Storage, fleet: Fleet) -> bool:
     await storage.say(f"kv@{storage.heard}@tiny", {"type": "AllBlocksCleared"})
     (index,) = (await fleet.get("/debug/state"))["indexes"]
     return bool(index["feeds"])
-
-
-def stored(names: Sequence[int], tokens: Sequence[int], **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "BlockStored",
-        "block_hashes": list(names),
-        "parent_block_hash": None,
-        "token_ids": list(tokens),
-        "block_size": 16,
-        "lora_id": None,
-        "medium": "GPU",
-        "lora_name": None,
-        **fields,
-    }
 
 
 def placed(*names: int) -> Sequence[Any]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.block import Holder
-from indexer.budget import ENTRY_BYTES, STORED_BYTES, bytes_of
+from indexer.budget import ENTRY_BYTES, STORED_BYTES, Budget, bytes_of
 from indexer.events import Reason
 from indexer.feed import Source
 from indexer.hashing import pack
@@ -160,3 +160,21 @@ def test_the_figures_are_about_what_python_takes() -> None:
         tracemalloc.stop()
     assert 0.5 * index.bytes() < taken < index.bytes()
     assert index.bytes() == index.bytes(E1.address) == bytes_of(index.sizes())
+
+
+def test_bytes_are_counted_again_only_when_what_was_spare_is_used_up() -> None:
+    counted: list[str | None] = []
+
+    def taken(address: str | None) -> int:
+        counted.append(address)
+        return 0
+
+    budget = Budget(ROOM_FOR_10)
+    assert not budget.fits(1)
+    assert budget.room(4, taken, "a") == 4
+    assert budget.fits(6)
+    assert not budget.fits(1)
+    assert counted == [None]
+    budget = Budget(ROOM_FOR_10, ROOM_FOR_10)
+    assert budget.room(4, taken, "a") == 4
+    assert not budget.fits(1)

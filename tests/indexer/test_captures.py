@@ -183,3 +183,33 @@ def test_older_layouts_give_the_same_matches(name: str) -> None:
         if one.get(step) != other.get(step)
     }
     assert differing == (set() if name in TELLS_SALT_AND_NAME else {SALTED, ADAPTED})
+
+
+def test_a_prefill_and_a_decode_engine_are_told_apart_and_the_first_predicted() -> None:
+    """A decode engine announces what it pulled, too; it reports the reuse of the other's."""
+    index = PrefixIndex(16)
+    prefill, decode = Holder("prefill"), Holder("decode")
+    feeds = {h.address: index.open(Source(h, "tcp://x")) for h in (prefill, decode)}
+    frames: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in make.captured("pd_nixl", "frames"):
+        frames[line["step"]].append(line)
+    held: list[int] = []
+    for request in make.captured("pd_nixl", "requests"):
+        answer = request.get("response") or {}
+        for choice in answer.get("choices", ())[:1]:
+            ids = choice.get("prompt_token_ids") or answer.get("prompt_token_ids")
+            ids = ids or request["body"]["prompt"]
+            matches = index.match([Identity("tiny")], pack(ids), 0.0).matches
+            blocks = {h: min(m.blocks, (len(ids) - 1) // 16) for h, m in matches.items()}
+            if request["engine"] == "prefill" and feeds["prefill"].order.next is not None:
+                held.append(blocks.get(prefill, 0) * 16)
+                assert held[-1] == answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+            if request["step"] == "pd-shared-prefix-1-prefill":
+                assert blocks[decode] == 5
+        for line in frames.pop(request["step"], ()):
+            feeds[line["engine"]].receive(make.captured_frames(line), 0.0)
+    assert (len(held), sum(held)) == (11, 400)
+    assert {name: feed.trust for name, feed in feeds.items()} == {
+        "prefill": Trust.PARTIAL,  # the recording begins with its second message
+        "decode": Trust.EXACT,
+    }

@@ -123,7 +123,7 @@ def test_a_stream_whose_publisher_says_where_to_ask_is_replayed_from_its_start()
     central = Central(index, lambda _: Source(E1, ENDPOINT, replay="tcp://x:1"), "kv@")
     central.receive(make.frames(4, make.stored()), 1.0, 1)
     (feed,) = index.feeds()
-    assert (feed.wants, feed.trust) == (0, Trust.PARTIAL)
+    assert (feed.catch_up.wants, feed.trust) == (0, Trust.PARTIAL)
 
 
 def test_several_publishers_of_shared_storage_do_not_disturb_each_other() -> None:

@@ -241,3 +241,10 @@ def test_a_hole_in_the_numbers_is_a_group_that_was_not_heard_of() -> None:
     groups.learn(make.store_event(group=1, group_kind="full_attention"))
     assert groups.complete
     assert groups.needs == (Need(2, 1, 1), Need(1, 1, None))
+
+
+def test_a_removal_from_a_group_that_no_store_named_is_one_from_the_prefix() -> None:
+    groups = Groups(16)
+    assert groups.further_of(0) == groups.further_of(None) == (None,)
+    groups.learn(make.store_event(group=0, group_kind="full_attention"))
+    assert (groups.further_of(0), groups.further_of(1)) == ((None,), (1,))

@@ -15,35 +15,11 @@ from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, R
 from indexer.hashing import block_hashes, pack, root
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
-from indexer.parking import MAX_PARKED_BLOCKS
 from indexer.shelves import MAX_TIERS
 from indexer.speculative import Speculative
 from tests.indexer import make
+from tests.indexer.ledgers import Bench
 from tests.indexer.make import BASE, E1, E2, NAMES
-
-
-class Bench:
-    """An index with ledgers on it."""
-
-    def __init__(self, block_size: int = 16) -> None:
-        self.index = BlockIndex(block_size)
-        self.guesses = Speculative(self.index.bits)
-        self.ledgers = {h: Ledger(h, self.index, self.guesses) for h in (E1, E2)}
-        self.e1 = self.ledgers[E1]
-
-    def matches(
-        self,
-        tokens: Sequence[int] | None = None,
-        identity: Identity = BASE,
-        media: dict[int, list[str | bytes]] | None = None,
-    ) -> dict[Holder, Match]:
-        ids = make.prompt() if tokens is None else tokens
-        hashes = block_hashes(pack(ids), self.index.block_size, root(identity), media)
-        return self.index.match(hashes, self.guesses.masks)
-
-    def score(self, identity: Identity = BASE, holder: Holder = E1) -> int:
-        match = self.matches(identity=identity).get(holder)
-        return match.blocks if match else 0
 
 
 def test_stored_blocks_match_and_removed_ones_do_not() -> None:
@@ -95,40 +71,6 @@ def test_an_image_counts_for_its_owner_from_its_first_block_on() -> None:
     bench.ledgers[E2].apply(make.store_event(media={2: ["y"]}), "tiny")
     matches = bench.matches(media={2: ["x"]})
     assert {holder: match.blocks for holder, match in matches.items()} == {E1: 4, E2: 2}
-
-
-def test_a_child_waits_for_its_parent_and_is_never_rooted() -> None:
-    bench = Bench()
-    bench.e1.apply(make.store_event([14], make.prompt(1, 64), parent=NAMES[3]), "tiny")
-    bench.e1.apply(make.store_event(NAMES[2:], make.prompt(2, 32), parent=NAMES[1]), "tiny")
-    assert bench.e1.parked_blocks == 3
-    assert bench.matches(make.prompt(1, 64)) == bench.matches(make.prompt(2, 32)) == {}
-    bench.e1.apply(make.store_event(NAMES[:2]), "tiny")
-    assert bench.matches(make.prompt(5))[E1].blocks == 5
-    assert bench.e1.parked_blocks == 0
-
-
-def test_a_parent_that_only_another_engine_has_does_not_count() -> None:
-    bench = Bench()
-    bench.ledgers[E2].apply(make.store_event(NAMES[:2]), "tiny")
-    bench.e1.apply(make.store_event(NAMES[2:], make.prompt(2, 32), parent=NAMES[1]), "tiny")
-    assert bench.e1.parked_blocks == 2
-
-
-def test_a_block_removed_while_it_waited_is_not_placed() -> None:
-    bench = Bench()
-    bench.e1.apply(make.store_event(NAMES[1:], make.prompt(3, 16), parent=NAMES[0]), "tiny")
-    bench.e1.apply(BlockRemoved([NAMES[2]]), "tiny")
-    bench.e1.apply(make.store_event(NAMES[:1]), "tiny")
-    assert bench.score() == 2
-
-
-def test_a_full_parking_lot_drops_the_oldest_and_says_so() -> None:
-    bench = Bench()
-    for number in range(MAX_PARKED_BLOCKS + 5):
-        bench.e1.apply(make.store_event([1000 + number], parent=1), "tiny")
-    assert bench.e1.rejected[Reason.PARKED_OVERFLOW] > 0
-    assert bench.e1.parked_blocks <= MAX_PARKED_BLOCKS
 
 
 def test_a_clear_takes_blocks_guesses_and_parked_stores() -> None:

@@ -284,7 +284,7 @@ async def test_only_a_few_are_asked_at_once(
         bench.subscriptions.sync(sources)
         await until(lambda: len(bench.subscriptions.replayer) == 2)
         await until(lambda: sum(len(engine.asked) for engine in engines) == 2)
-        assert sum(bool(feed.wants is not None) for feed in bench.index.feeds()) == 3
+        assert sum(bool(feed.catch_up.wants is not None) for feed in bench.index.feeds()) == 3
         monkeypatch.setattr(replayer, "IDLE_S", 0.05)
         for engine in engines:
             engine.is_mute = False

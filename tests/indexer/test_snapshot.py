@@ -87,14 +87,14 @@ def test_a_gap_since_then_leaves_what_was_kept_partial() -> None:
 def test_what_is_replayed_proves_the_process_and_fills_in_the_rest() -> None:
     index, feed = restored(kept(warm()), replay="tcp://r")
     feed.connected()
-    assert feed.ask() == 0
-    feed.replay_begins(0)
+    assert feed.catch_up.ask() == 0
+    feed.catch_up.begins(0)
     for seq, event in enumerate((make.stored(), make.removed(NAMES[3:]), make.removed(NAMES[2:3]))):
         parts = make.frames(seq, event, ts=seq + 1.0)
         message = frames.answer([b"", *parts])
         assert isinstance(message, Message)
-        feed.replayed(message)
-    feed.replay_ended(done=True)
+        feed.catch_up.replayed(message)
+    feed.catch_up.ended(done=True)
     while feed.hear_waiting():
         pass
     assert (score(index), feed.trust, feed.stats.replayed) == (2, Trust.EXACT, 1)

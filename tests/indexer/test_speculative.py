@@ -170,3 +170,14 @@ def test_agrees_with_a_list_of_guesses_and_loses_none_from_its_counts(
     layer.expire(99)
     assert layer.masks == {}
     assert (layer.outstanding(), layer._guesses, layer._open) == (0, {}, {})
+
+
+def test_the_age_of_what_is_confirmed_is_added_up_for_each_ticket() -> None:
+    layer = Speculative(HolderBits())
+    layer.expire(10.0)
+    layer.record(E1, [A, B], 99.0)
+    layer.expire(11.0)
+    layer.record(E1, [A], 99.0)
+    layer.expire(12.5)
+    layer.confirm(E1, iter([A, C]))
+    assert (layer.stats.confirmed, layer.stats.confirmed_age_s) == (2, 2.5 + 1.5)

@@ -5,104 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from types import TracebackType
 
 import msgspec
 import pytest
 import uvloop
-import zmq
 
 from indexer import turns
-from indexer.block import Holder, Trust
-from indexer.central import Central, Key
+from indexer.block import Trust
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
-from indexer.prefix_index import PrefixIndex
-from indexer.subscriber import Subscriptions
 from tests.indexer import make
 from tests.indexer.make import BASE, E1, E2, NAMES
-from tests.support.ports import free_port
-
-PATIENCE_S = 10.0
-
-Context = zmq.Context[zmq.Socket[bytes]]
-
-
-class Publisher:
-    """An engine's publisher: an XPUB, which hears of each subscription."""
-
-    def __init__(self, context: Context, endpoint: str = "tcp://127.0.0.1:*") -> None:
-        self.socket = context.socket(zmq.XPUB)
-        self.socket.setsockopt(zmq.SNDHWM, 0)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self.socket.bind(endpoint)
-        self.endpoint = self.socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        self.seq = 0
-
-    def __enter__(self) -> Publisher:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.socket.close()
-
-    async def heard(self, first_byte: int = 1) -> bytes:
-        """Wait for a subscription (1) or its end (0); returns the topic filter."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    message = self.socket.recv(zmq.NOBLOCK)
-                except zmq.Again:
-                    await asyncio.sleep(0.002)
-                    continue
-                if message[0] == first_byte:
-                    return message[1:]
-
-    def send(self, *events: object, topic: bytes = make.TOPIC) -> None:
-        self.socket.send_multipart(make.frames(self.seq, *events, topic=topic, ts=self.seq))
-        self.seq += 1
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.002)
-
-
-@pytest.fixture
-def context() -> Iterator[Context]:
-    context: Context = zmq.Context()
-    yield context
-    assert all(socket.closed for socket in context._sockets)
-    context.term()
-
-
-class Bench:
-    def __init__(self, context: Context) -> None:
-        self.index = PrefixIndex(16)
-        self.subscriptions = Subscriptions(context, self.index)
-
-    def score(self, holder: Holder = E1) -> int:
-        match = self.index.match([BASE], pack(make.prompt()), 0.0).matches.get(holder)
-        return match.blocks if match else 0
-
-    def feed(self) -> Feed:
-        (feed,) = self.index.feeds()
-        return feed
-
-
-@pytest.fixture
-async def bench(context: Context) -> AsyncIterator[Bench]:
-    bench = Bench(context)
-    yield bench
-    bench.subscriptions.close()
+from tests.indexer.subscribed import PATIENCE_S, Bench, Context, Publisher, until
 
 
 async def test_events_reach_the_index(context: Context, bench: Bench) -> None:
@@ -446,74 +361,6 @@ async def test_closing_ends_everything_and_may_be_repeated(context: Context) -> 
         bench.subscriptions.close()
         assert (len(bench.subscriptions), bench.index.feeds()) == (0, ())
         await engine.heard(0)
-
-
-def _locate(key: Key) -> Source | None:
-    return Source(Holder(key.address, key.rank), "central") if key.address != "gone" else None
-
-
-@pytest.fixture
-async def central(context: Context, bench: Bench) -> str:
-    """The address of a socket that engines connect to."""
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    bench.subscriptions.bind(endpoint, Central(bench.index, _locate, "kv@"))
-    bench.subscriptions.sync([])
-    return endpoint
-
-
-async def test_engines_that_connect_are_told_apart_and_their_ends_noticed(
-    context: Context, bench: Bench, central: str
-) -> None:
-    sent = dict.fromkeys((E1, E2), 0)
-
-    async def announce(socket: zmq.Socket[bytes], holder: Holder, *events: object) -> None:
-        """Send until heard: what is sent before the subscription came is lost."""
-        topic = f"kv@{holder.address}@tiny".encode()
-        heard = _messages(bench, holder)
-        while _messages(bench, holder) == heard:
-            socket.send_multipart(make.frames(sent[holder], *events, topic=topic))
-            await asyncio.sleep(0.01)
-        sent[holder] += 1
-
-    with context.socket(zmq.PUB) as first, context.socket(zmq.PUB) as second:
-        for socket in (first, second):
-            socket.setsockopt(zmq.LINGER, 0)
-            socket.connect(central)
-        await announce(first, E1, make.stored())
-        await announce(second, E2, make.stored(NAMES[:2]))
-        await until(lambda: (bench.score(E1), bench.score(E2)) == (4, 2))
-        second.close()
-        await until(lambda: bench.index.trust(E2) is Trust.STALE)
-        assert (bench.score(E1), bench.score(E2)) == (4, 0)
-        assert bench.index.trust(E1) is Trust.EXACT
-
-
-async def test_an_address_that_is_taken_cannot_be_bound(
-    context: Context, bench: Bench, central: str
-) -> None:
-    other = Bench(context)
-    with pytest.raises(zmq.ZMQError):
-        other.subscriptions.bind(central, Central(other.index, _locate, "kv@"))
-
-
-async def test_an_error_of_ours_on_the_common_socket_costs_one_message(
-    context: Context, bench: Bench, central: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with context.socket(zmq.PUB) as engine, monkeypatch.context() as patched:
-        engine.setsockopt(zmq.LINGER, 0)
-        engine.connect(central)
-        patched.setattr(Central, "receive", lambda *_: 1 / 0)
-        while not bench.subscriptions.stats.failed:
-            engine.send_multipart(make.frames(0, make.stored()))
-            await asyncio.sleep(0.01)
-        patched.undo()
-        engine.send_multipart(make.frames(0, make.stored()))
-        await until(lambda: bench.score() == 4)
-
-
-def _messages(bench: Bench, holder: Holder) -> int:
-    feeds = bench.index.feeds()
-    return sum(feed.stats.messages for feed in feeds if feed.source.holder == holder)
 
 
 def _has_received(bench: Bench, messages: int) -> bool:

@@ -7,12 +7,16 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import zmq
 from aiohttp import web
 
 EVENTS_PORT = 5557
 
 MAX_BYTES = 128 * 1024 * 1024
+
+START_BYTES = 1000
+"""So much of a body is told as it came."""
 
 METRICS = """\
 vllm:num_requests_waiting{engine="0",model_name="tiny"} 0.0
@@ -42,17 +46,26 @@ class EchoEngine:
         self.requests.append(request)
         if request.headers.get("x-test") == "stream":
             return await self._stream(request)
+        if request.headers.get("x-test") == "model":
+            return web.json_response({"model": msgspec.json.decode(await request.read())["model"]})
         digest = hashlib.sha256()
-        size = 0
+        size, start = 0, b""
         async for chunk in request.content.iter_any():
             digest.update(chunk)
             size += len(chunk)
+            start += chunk[: START_BYTES - len(start)]
         headers = [[name, value] for name, value in request.headers.items()]
-        told = {"sha256": digest.hexdigest(), "size": size, "headers": headers}
+        told = {
+            "sha256": digest.hexdigest(),
+            "size": size,
+            "start": start.decode("latin-1"),
+            "headers": headers,
+        }
         return web.json_response(told)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        kind = request.headers.get("x-test-type", "text/event-stream")
+        response = web.StreamResponse(headers={"content-type": kind})
         try:
             await response.prepare(request)
             while (chunk := await self.chunks.get()) is not None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from indexer.engines.layout import FIELDS
 from indexer.engines.vllm import decode
 from indexer.events import AllBlocksCleared, Batch, BlockRemoved, BlockStored, Event, Reason
 from indexer.hashing import pack
@@ -355,51 +351,6 @@ def test_a_bad_event_is_left_out_with_its_reason(event: object, reason: Reason) 
 )
 def test_a_bad_message_is_rejected_whole(payload: bytes, reason: Reason) -> None:
     assert decode(payload) == Batch((), rejected=(reason,))
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats()
-    | st.text(max_size=5)
-    | st.binary(max_size=40)
-    | st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared", "type", "GPU"]),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=9), inner),
-    max_leaves=15,
-)
-HOSTILE = st.fixed_dictionaries(
-    {"type": st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared"])},
-    optional=dict.fromkeys((*FIELDS["BlockStored"], "cache_salt", "locality", "metadata"), VALUES),
-)
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=200))
-@example(b"\x93\x01\x91\x81\x90\x01\xc0")
-@example(b"\x93\x01\x91\xd6\xff\xff\xff\xff\xff\xc0")
-def test_no_bytes_make_it_raise(payload: bytes) -> None:
-    decode(payload)
-    decode(encode([1.0, [payload], 0]))
-
-
-@settings(deadline=None)
-@given(st.lists(HOSTILE | VALUES, max_size=5), VALUES, VALUES)
-def test_no_message_makes_it_raise_and_nothing_is_lost_without_a_reason(
-    events: list[object], ts: object, rank: object
-) -> None:
-    batch = decode(encode([ts, events, rank]))
-    assert len(batch.events) + len(batch.rejected) == len(events)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_no_mutation_of_a_real_message_makes_it_raise(seed: int) -> None:
-    rng = random.Random(seed)
-    payload = bytearray(make.payload(MAP, make.removed(), make.CLEARED))
-    for _ in range(rng.randint(1, 8)):
-        payload[rng.randrange(len(payload))] = rng.randrange(256)
-    decode(bytes(payload))
 
 
 def test_tokens_are_packed_for_hashing() -> None:

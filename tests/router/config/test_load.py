@@ -302,6 +302,33 @@ def test_what_has_no_effect_is_a_warning() -> None:
     assert any("flowControl" in warning for warning in built.warnings)
 
 
+def test_ids_that_no_engine_computes_can_never_match() -> None:
+    tokens: dict[str, Any] = {"type": "token-producer", "parameters": {"estimate": {}}}
+    built = config(
+        plugins=[tokens, *plugins("queue-scorer", PRECISE)],
+        schedulingProfiles=profile("queue-scorer"),
+    )
+    assert any(f"'{PRECISE}' can never match" in warning for warning in built.warnings)
+
+
+def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        (
+            {"estimate": {"image": {"mode": "x"}}},
+            "at `$.plugins[0].parameters.estimate.image.mode`",
+        ),
+        ({"udsTokenizerConfig": {}}, "with udsTokenizerConfig - at `$.plugins[0].parameters`"),
+        (
+            {"modelName": "m", "udsTokenizerConfig": {"useTCP": True}},
+            "at `$.plugins[0].parameters.udsTokenizerConfig`",
+        ),
+    ]
+    for parameters, said in mistakes:
+        tokens = {"type": "token-producer", "parameters": parameters}
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            config(plugins=[tokens])
+
+
 def test_the_data_layer_is_read() -> None:
     built = config(
         plugins=[

@@ -36,6 +36,14 @@ class Recorder:
         assert endpoint.address in self.endpoints
         self.told.append(("restarted", endpoint.name))
 
+    def died(self, endpoint: Endpoint) -> None:
+        assert not endpoint.alive
+        self.told.append(("died", endpoint.name))
+
+    def revived(self, endpoint: Endpoint) -> None:
+        assert endpoint.alive
+        self.told.append(("revived", endpoint.name))
+
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
@@ -177,7 +185,7 @@ def test_a_restart_is_seen_across_failures_and_pages_without_a_start() -> None:
     for _ in range(DEAD_AFTER):
         pool.scrape_failed(A)
     pool.scraped(A, metrics(start=2.0))
-    assert recorder.told == [("restarted", "a")]
+    assert recorder.told == [("died", "a"), ("revived", "a"), ("restarted", "a")]
 
 
 def test_three_failures_in_a_row_end_a_candidacy_and_one_success_restores_it() -> None:

@@ -37,6 +37,17 @@ def test_counts_equal_the_open_requests_and_return_to_nothing(
     assert load.requests == {}
 
 
+def test_a_request_that_another_endpoint_serves_counts_there() -> None:
+    load = InFlightLoad("load")
+    lease = load.decided(make.request(), Facts(), make.decision("a", prefill="p"))
+    lease.served_by("b")
+    assert load.requests == {"b": 1, "p": 1}
+    lease.responded(200)
+    assert load.requests == {"b": 1}
+    lease.ended()
+    assert load.requests == {}
+
+
 async def test_a_prompt_that_is_computed_elsewhere_counts_there_until_the_answer_starts() -> None:
     load = InFlightLoad("load")
     lease = load.decided(make.request(), Facts(), make.decision("d", prefill="p"))

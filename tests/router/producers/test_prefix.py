@@ -144,6 +144,17 @@ async def test_an_adapter_matches_its_own_blocks_only() -> None:
     assert await fixture.held(model="m") == {}
 
 
+async def test_the_same_adapter_may_have_another_number_elsewhere() -> None:
+    models = ServedModels(names=("m",), adapters={"sql": "m"})
+    fixture = Fixture(*(make.endpoint(address, models=models) for address in (A, B)))
+    for address, number in ((A, 1), (B, 7)):
+        keys = [["sql"]] * 2
+        event = stored([1, 2], range(32), lora_name="sql", lora_id=number, extra_keys=keys)
+        fixture.announce(address, event)
+    assert {a: h.blocks for a, h in (await fixture.held(model="sql")).items()} == {A: 2, B: 2}
+    assert await fixture.held(model="sql", cache_salt="s") == {}
+
+
 async def test_a_sleeping_engine_is_credited_nothing() -> None:
     fixture = Fixture()
     fixture.announce(A, stored([1], range(16)))
@@ -208,6 +219,19 @@ async def test_a_request_that_ends_unanswered_leaves_nothing() -> None:
     lease = await fixture.send(A)
     lease.ended()
     assert await fixture.reach(A) == 0
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_a_request_that_another_engine_serves_leaves_nothing(status: int) -> None:
+    fixture = Fixture()
+    first, lease = await fixture.send(A), await fixture.send(A)
+    first.ended()
+    lease.served_by(B)
+    assert await fixture.reach(A) == 0
+    lease.responded(status)
+    lease.ended()
+    assert await fixture.reach(A) == 0
+    assert await fixture.reach(B) == 0
 
 
 async def test_one_failed_request_does_not_take_another_ones_guess() -> None:

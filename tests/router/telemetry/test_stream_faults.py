@@ -146,7 +146,7 @@ def test_what_the_common_address_leaves_out_is_named() -> None:
     assert told(fixture) == [
         "kv events: addresses of no endpoint: 10.9.9.9:1 (1)",
         "kv events: topics that are left out: "
-        "other0 (1), other1 (1), other2 (1), other3 (1), 3 more",
+        "'other0' (1), 'other1' (1), 'other2' (1), 'other3' (1), 3 more",
     ]
 
 
