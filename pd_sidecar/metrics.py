@@ -24,12 +24,16 @@ class _Collector:
             prefills.add_metric((outcome.value,), stats.prefills[outcome])
         yield prefills
         for name, value, text in (
-            ("alone", stats.alone, "Requests that named no prefill engine."),
-            ("denied", stats.denied, "Requests that named an engine that may not be called."),
-            ("failed", stats.failed, "Requests that got an error of the proxy's own."),
-            ("listing_failures", stats.listing_failures, "Times the endpoints file was no use."),
+            ("warmroute_pd_alone", stats.alone, "Requests that named no prefill engine."),
+            (
+                "warmroute_pd_denied",
+                stats.denied,
+                "Requests that named an engine that may not be called.",
+            ),
+            ("warmroute_pd_failed", stats.failed, "Requests that got an error of the proxy's own."),
+            ("warmroute_pd_listing_failures", stats.listing_failures, "Endpoints files of no use."),
         ):
-            yield CounterMetricFamily(f"warmroute_pd_{name}", text, value=value)
+            yield CounterMetricFamily(name, text, value=value)
 
 
 def exposition(stats: Stats) -> bytes:

@@ -27,6 +27,14 @@ def request(record: Record, asked: Request) -> None:
 def decision(record: Record, facts: Facts, made: Decision) -> None:
     """Where it goes, and what was known."""
     record.endpoint = made.endpoint.address
+    record.stages = made.kind
+    # A cache that counts is that of the endpoint that computes the prompt.
+    computing = made.endpoint
+    if made.prefill is not None:
+        computing = made.prefill.endpoint
+        record.prefill = computing.address
+    if made.encode is not None:
+        record.encode = tuple(target.address for target in made.encode.targets)
     primary = made.primary
     record.totals, record.scores = primary.totals, primary.scores
     record.dropped = (*made.left_out, *primary.dropped)
@@ -37,7 +45,7 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     if match is None:
         return
     record.prefix = match.held
-    held = match.held.get(made.endpoint.address)
+    held = match.held.get(computing.address)
     blocks = held.speculative if held else 0
     # An engine computes at least the last token again.
     last = tokens.count if tokens.partial else max(tokens.count - 1, 0)
@@ -54,3 +62,10 @@ def dropped(
     left = {endpoint.address for endpoint in after}
     others = tuple(e.address for e in before if e.address not in left)
     return msgspec.structs.replace(made, left_out=(Dropped(reason, others), *made.left_out))
+
+
+def prefilled(record: Record, *, failed: bool) -> None:
+    """What became of the prefill; where it failed, another endpoint than expected computes."""
+    record.prefill_result = "failed" if failed else "ok"
+    if failed:
+        record.predicted_cached_tokens = None

@@ -22,7 +22,7 @@ from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts, KeptOut
-from router.producers.types import Follower, Lease, Producer
+from router.producers.types import Follower, Lease, PrefillLease, Producer
 from router.request.answers import renamer
 from router.request.parse import Limits, api_of, parse
 from router.request.rewrite import renamed
@@ -187,6 +187,8 @@ class Director:
         if served and served != routed.endpoint:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
+        if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
+            self._prefilled(routed, record.prefill, failed=result != names.PREFILLED)
         for lease in routed.leases:
             lease.responded(status)
         for answerer in self._answerers:
@@ -218,6 +220,14 @@ class Director:
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = record.status is not None
         self._observer.ended(record)
+
+    def _prefilled(self, routed: Routed, address: str, *, failed: bool) -> None:
+        """The sidecar told what became of the prefill."""
+        self.prefill_outliers.came(address, failed=failed)
+        describe.prefilled(routed.record, failed=failed)
+        for lease in routed.leases:
+            if failed and isinstance(lease, PrefillLease):
+                lease.prefill_failed()
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""

@@ -168,6 +168,7 @@ async def _serve_ports(
         parts.tokenizers,
         parts.prefixes,
         parts.loads,
+        parts.director.prefill_outliers,
     )
     state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)

@@ -36,20 +36,26 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
 
 
 def started(
-    headers: Mapping[str, str], *, body: bool = False, resized: bool = False
+    headers: Mapping[str, str],
+    *,
+    body: bool = False,
+    resized: bool = False,
+    reported: bool = False,
 ) -> pb.ProcessingResponse:
     """Answer the response headers, and set `headers`. `body`: ask for the body, chunk by chunk;
-    `resized`: its length will be another one.
+    `resized`: its length will be another one; `reported`: a sidecar's word for the router is there.
 
     Only here, with only this field set, does Envoy take a mode override without side effects.
     """
-    if not (headers or body or resized):
+    if not (headers or body or resized or reported):
         return proceed(Phase.RESPONSE_HEADERS)
     answer = pb.HeadersResponse()
     if headers:
         answer.response.header_mutation.set_headers.extend(_set(headers))
     if resized:
         answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
+    if reported:
+        answer.response.header_mutation.remove_headers.append(names.PREFILL_RESULT)
     override = _STREAM_BODY if body else None
     return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 

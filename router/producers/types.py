@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
@@ -27,6 +27,15 @@ class Lease(Protocol):
 
     def ended(self) -> None:
         """The exchange is over: answered, failed or abandoned."""
+        ...
+
+
+@runtime_checkable
+class PrefillLease(Protocol):
+    """A lease that also cares for the endpoint that was to compute the prompt."""
+
+    def prefill_failed(self) -> None:
+        """It did not. Called before `responded`."""
         ...
 
 

@@ -50,6 +50,7 @@ class State:
         tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
+        prefill_outliers: Outliers | None = None,
     ) -> None:
         self.serving = False
         self.config_warnings: Sequence[str] = ()
@@ -60,6 +61,7 @@ class State:
         self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
+        self._prefill_outliers = prefill_outliers or Outliers(lambda: 0.0)
 
     def degraded(self) -> list[str]:
         """What works less well than it should, in a few words each."""
@@ -77,6 +79,10 @@ class State:
         faults += [
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
+        ]
+        faults += [
+            f"endpoint {e.address}: kept out of prefill, its last prefills failed"
+            for e in self._prefill_outliers.out(endpoints)
         ]
         if self._exchanges.ends_early:
             faults.append(

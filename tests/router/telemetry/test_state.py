@@ -141,3 +141,14 @@ def test_counters_of_the_parts_become_metrics() -> None:
         "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"
     )
     assert rejected == 1
+
+
+def test_endpoints_that_get_no_prefills_are_named() -> None:
+    fixture = Fixture()
+    outliers = Outliers(lambda: 100.0, scrapes_tell=False)
+    state = State(
+        fixture.pool, Outliers(lambda: 100.0), Found(), StreamStats(), [], [], [], outliers
+    )
+    for _ in range(3):
+        outliers.came(A, failed=True)
+    assert f"endpoint {A}: kept out of prefill, its last prefills failed" in state.degraded()
