@@ -6,14 +6,22 @@ from collections.abc import Sequence
 
 import msgspec
 
+from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
 from router.request.types import Request
 from router.scheduling.types import Decision, Dropped
 from router.telemetry.decisions import Record
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
+
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
+
+
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
 
 
 def request(record: Record, asked: Request) -> None:
@@ -22,6 +30,13 @@ def request(record: Record, asked: Request) -> None:
     record.model = asked.asked_model[:MAX_NAME]
     record.target_model = asked.model[:MAX_NAME]
     record.rewritten_by = asked.rewritten_by
+
+
+def account(record: Record, asked: Request, facts: Facts) -> None:
+    """On whose account it goes: what it says itself counts first."""
+    stated = facts.get(FairnessId)
+    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
+    record.fairness_id = (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
 
 
 def decision(record: Record, facts: Facts, made: Decision) -> None:
@@ -62,10 +77,3 @@ def dropped(
     left = {endpoint.address for endpoint in after}
     others = tuple(e.address for e in before if e.address not in left)
     return msgspec.structs.replace(made, left_out=(Dropped(reason, others), *made.left_out))
-
-
-def prefilled(record: Record, *, failed: bool) -> None:
-    """What became of the prefill; where it failed, another endpoint than expected computes."""
-    record.prefill_result = "failed" if failed else "ok"
-    if failed:
-        record.predicted_cached_tokens = None

@@ -13,23 +13,27 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
+from router.lineup import Lineup
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
-from router.producers.facts import Facts, KeptOut
-from router.producers.types import Follower, Lease, PrefillLease, Producer
+from router.producers.facts import Facts, HeldBack, KeptOut
+from router.producers.types import Follower, Lease, Producer
 from router.request.answers import renamer
-from router.request.parse import Limits, api_of, parse
+from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
 from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
+from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
@@ -88,7 +92,11 @@ class Observer(Protocol):
 
 
 class Director:
-    """Decides; holds no request itself."""
+    """Decides; holds no request itself.
+
+    Attributes:
+        lineup: Who takes part in a decision. A new one counts from the next request on.
+    """
 
     def __init__(
         self,
@@ -105,34 +113,41 @@ class Director:
         answerers: Sequence[Answerer] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
+        apis: Apis = EVERY_API,
+        objectives: Callable[[], Mapping[str, int]] = dict,
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
         rename_answers: bool = False,
         subset_hints: bool = True,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop.
+        what takes long beside the event loop. `objectives`: priority by name.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
-        self._profiles = profiles
-        self._handler = handler
+        self.lineup = Lineup(
+            profiles=profiles,
+            handler=handler,
+            producers=producers,
+            followers=followers,
+            admitters=admitters,
+            answerers=answerers,
+            apis=apis,
+        )
         self._pool = pool
-        self._producers = producers
-        self._followers = [*producers, *followers]
-        self._admitters = admitters
-        self._answerers = answerers
         self._observer = observer
         self._rng = rng
         self._clock = clock
         self._aside = aside
         self._usage_sample = usage_sample
+        self._objectives = objectives
         self._model_rewrites = model_rewrites
         self._rename_answers = rename_answers
         self._subset_hints = subset_hints
         self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
+        self.newcomers = Newcomers(clock)
         self.draining = False
 
     async def route(
@@ -145,21 +160,22 @@ class Director:
 
         `subset`: the endpoints the data plane allows, as it writes them; None: all.
         """
-        arrived = self._clock()
+        arrived, lineup = self._clock(), self.lineup
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
-        record = Record(
-            request_id=request_id[: describe.MAX_NAME], at=arrived, kind=api_of(headers), model=""
-        )
+        kind = api_of(headers, lineup.apis)
+        short_id = request_id[: describe.MAX_NAME]
+        record = Record(request_id=short_id, at=arrived, kind=kind, model="")
         try:
-            request = await self._parse(headers, body, request_id)
+            request = await self._parse(headers, body, request_id, lineup.apis)
             describe.request(record, request)
-            facts, decision = await self._decide(request, subset)
+            facts, decision = await self._decide(lineup, request, subset)
         except RouterError as error:
             record.refused = str(error)
             self._observer.refused(record, error)
             raise
-        leases = self._lease(request, facts, decision)
+        leases = _leases(lineup, request, facts, decision)
+        describe.account(record, request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
@@ -174,6 +190,7 @@ class Director:
             sampled=request.tells_usage and self._sampled(),
             body=request.sent,
             models=(request.model, request.asked_model) if request.rewritten_by else None,
+            answer_headers=decision.response_headers,
         )
 
     def responded(
@@ -188,12 +205,15 @@ class Director:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
         if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
-            self._prefilled(routed, record.prefill, failed=result != names.PREFILLED)
+            failed = result != names.PREFILLED
+            self.prefill_outliers.came(record.prefill, failed=failed)
+            routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
-        for answerer in self._answerers:
+        for answerer in self.lineup.answerers:
             routed.answer_headers |= answerer.answer_headers(served)
         if status < FAILED_STATUS:
+            routed.succeeded()
             if routed.sampled:
                 routed.usage = UsageReader(content_type)
             if routed.models is not None and self._rename_answers:
@@ -221,14 +241,6 @@ class Director:
         record.completed = record.status is not None
         self._observer.ended(record)
 
-    def _prefilled(self, routed: Routed, address: str, *, failed: bool) -> None:
-        """The sidecar told what became of the prefill."""
-        self.prefill_outliers.came(address, failed=failed)
-        describe.prefilled(routed.record, failed=failed)
-        for lease in routed.leases:
-            if failed and isinstance(lease, PrefillLease):
-                lease.prefill_failed()
-
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""
         if any(endpoint.address == address for endpoint in self._pool.candidates()):
@@ -244,28 +256,34 @@ class Director:
         routed.chunk_at = now
 
     async def _parse(
-        self, headers: Mapping[str, str], body: bytes | None, request_id: str
+        self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
     ) -> Request:
         if self.draining:
             raise ShuttingDown("the router is shutting down")
         # A packed body may be large however short it is.
         small = body is None or len(body) < LARGE_BODY_BYTES
         if small and "content-encoding" not in headers:
-            return self._read(headers, body, request_id)
-        return await self._aside(lambda: self._read(headers, body, request_id))
+            return self._read(headers, body, request_id, apis)
+        return await self._aside(lambda: self._read(headers, body, request_id, apis))
 
-    def _read(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Request:
-        request = parse(headers, body, request_id, self._limits)
+    def _read(
+        self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
+    ) -> Request:
+        request = parse(headers, body, request_id, self._limits, apis)
+        priority = self._objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
+        if priority:
+            request = msgspec.structs.replace(request, priority=priority)
         wanted = names.text_of(headers, names.MODEL_REWRITE)
         choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
         return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(
-        self, request: Request, subset: Sequence[str] | None
+        self, lineup: Lineup, request: Request, subset: Sequence[str] | None
     ) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
-        for producer in self._producers:
+        for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
+        facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:
@@ -275,26 +293,32 @@ class Director:
         allowed = within(serving, subset or ()) if hinted else serving
         if serving and not allowed:
             raise NoEndpoints("no endpoint that the data plane allows is available")
-        for admitter in self._admitters:
+        for admitter in lineup.admitters:
             admitter.admit(request, self.outliers.without(allowed), facts)
         self._keep_out(allowed, facts)
-        decision = self._handler.decide(request, self._profiles, allowed, facts, self._rng)
+        decision = lineup.handler.decide(request, lineup.profiles, allowed, facts, self._rng)
         if wants_cached(request):
-            profile = self._profiles[decision.primary.profile]
+            profile = lineup.profiles[decision.primary.profile]
             refuse_uncached(decision, facts, profile.prefix_producer)
+        for amender in lineup.amenders:
+            decision = amender.amended(request, facts, decision)
         decision = describe.dropped(decision, SUBSET, serving, allowed)
         return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        """State whose answers failed; what has a choice then avoids them."""
+        """State whose answers failed and who just came; what has a choice then avoids them."""
         failing = frozenset(e.address for e in self.outliers.out(endpoints))
         prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
         if failing or prefill:
             facts.put(KeptOut(failing, prefill))
-
-    def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-        told = (follower.decided(request, facts, decision) for follower in self._followers)
-        return [lease for lease in told if lease is not None]
+        new = self.newcomers.held_back(endpoints, facts)
+        if new:
+            facts.put(HeldBack(new))
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+
+
+def _leases(lineup: Lineup, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
+    told = (follower.decided(request, facts, decision) for follower in lineup.told)
+    return [lease for lease in told if lease is not None]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from router.producers.types import Lease
+from router.producers.types import Lease, PrefillLease
 from router.request.answers import Renamer
 from router.request.usage import UsageReader
 from router.telemetry.decisions import Record
+
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Reading(enum.Enum):
@@ -47,7 +49,9 @@ class Routed:
         sampled: bool,
         body: bytes | None = None,
         models: tuple[str, str] | None = None,
+        answer_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
+        """`answer_headers` are for an answer of the first pick that is no failure."""
         self.record = record
         self.destination = ",".join(addresses)
         self.endpoint = addresses[0]
@@ -59,13 +63,31 @@ class Routed:
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
+        self._of_first_pick = answer_headers
         self.chunk_at = 0.0
+
+    def prefilled(self, *, failed: bool) -> None:
+        """The sidecar of who answers told what became of the prefill."""
+        self.record.prefill_result = "failed" if failed else "ok"
+        if not failed:
+            return
+        # Another endpoint than expected computes the prompt: there is nothing to compare.
+        self.record.predicted_cached_tokens = None
+        for lease in self.leases:
+            if isinstance(lease, PrefillLease):
+                lease.prefill_failed()
 
     def served_by(self, address: str) -> None:
         """Another endpoint than the first pick answers."""
         self.endpoint = self.record.served = address
         for lease in self.leases:
             lease.served_by(address)
+
+    def succeeded(self) -> None:
+        """Its answer is no failure."""
+        # Where another one answers, they would lead the client back to who could not be reached.
+        if self.record.served is None:
+            self.answer_headers.update(self._of_first_pick)
 
     @property
     def reading(self) -> Reading:

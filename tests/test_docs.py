@@ -20,6 +20,7 @@ from indexer.block import Trust
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored
 from router import catalog
 from router.config.builtin import BUILTIN
+from router.config.inactive import INACTIVE
 from router.config.load import load
 from router.errors import RouterError
 from router.extproc import headers
@@ -119,8 +120,11 @@ def test_the_example_of_a_section_loads_without_a_warning(name: str) -> None:
 
 
 def test_the_overview_names_each_plugin_under_its_role() -> None:
-    listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
+    listed = {row[0]: set(re.findall(r"#([a-z0-9-]+)", row[1])) for row in overview()}
     assert listed == {
+        "parser": set(catalog.PARSERS),
+        "admitter": set(catalog.ADMITTERS),
+        "saturation detector": set(catalog.DETECTORS),
         "profile handler": set(catalog.HANDLERS),
         "decider": set(catalog.DECIDERS),
         "built in": set(catalog.BUILT_IN),
@@ -133,6 +137,12 @@ def test_the_overview_names_each_plugin_under_its_role() -> None:
         "extractor": set(catalog.EXTRACTORS),
         "discovery": set(catalog.DISCOVERIES),
     }
+
+
+def test_the_types_that_do_not_run_are_listed() -> None:
+    table = PLUGINS.partition("\n# Accepted, and not run\n")[2]
+    listed = {row[0].strip("`"): tuple(row[1:]) for row in markdown.rows(table)}
+    assert listed == {kind: (entry.role, entry.why) for kind, entry in INACTIVE.items()}
 
 
 def test_the_reasons_for_missing_tokens_are_all_named() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import grpc
 import structlog
@@ -23,6 +23,7 @@ from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
+from router.telemetry.metrics import Sample
 from router.telemetry.state import State
 from warmroute.certificates import credentials
 from warmroute.eds import EdsFile
@@ -172,6 +173,7 @@ async def _serve_ports(
     )
     state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)
+    parts.metrics.watch(_tasks)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving
@@ -205,6 +207,11 @@ async def _serve_ports(
         await health_server.stop(None)
         await grpc_server.stop(None)
         await runner.cleanup()
+
+
+def _tasks() -> Iterator[Sample]:
+    """What the event loop has to do: it grows where somebody forgets to end something."""
+    yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from router import catalog
+from router.config import nearest, notes
 from router.config.errors import ConfigError
+from router.config.notes import Note
 from router.config.plugins import Plugin
 from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.types import Decider, Profile, ProfileHandler
@@ -26,8 +28,8 @@ def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> Pro
         path = f"{plugin.path}.parameters"
         for field, name in plugin.value.profile_names(profiles).items():
             if name not in profiles:
-                known = ", ".join(profiles)
-                raise ConfigError(f"no profile {name!r}; there are: {known} - at `{path}.{field}`")
+                clause = nearest.suggest(name, profiles)
+                raise ConfigError(f"no profile {name!r}; {clause} - at `{path}.{field}`")
         linked: ProfileHandler = plugin.value.link(_deciders(plugin, plugins))
         return linked
     if len(profiles) > 1:
@@ -40,22 +42,25 @@ def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> Pro
 
 def warnings(
     plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile], handler: ProfileHandler
-) -> Iterator[str]:
+) -> Iterator[Note]:
     """What the handler never asks or runs."""
     plugin = declared(plugins)
     asked = {} if plugin is None else _decider_names(plugin)
     for decider in plugins.values():
         if decider.type in catalog.DECIDERS and decider.name not in asked.values():
-            yield f"{decider.name!r} is asked by no profile handler - at `{decider.path}`"
+            said = f"{decider.name!r} is asked by no profile handler"
+            yield notes.warning(said, decider.path)
     if plugin is None or not hasattr(handler, "runs"):
         return
     runs = handler.runs()
     for name in profiles:
         if name not in runs:
-            yield f"profile {name!r} never runs: {plugin.name!r} has no decider for it"
+            said = f"profile {name!r} never runs: {plugin.name!r} has no decider for it"
+            yield notes.warning(said, plugin.path)
     for name in runs:
         if name not in profiles:
-            yield f"{plugin.name!r} would run a profile {name!r}, which is not there"
+            said = f"{plugin.name!r} would run a profile {name!r}, which is not there"
+            yield notes.warning(said, plugin.path)
 
 
 def _deciders(plugin: Plugin, plugins: Mapping[str, Plugin]) -> dict[str, Decider]:
@@ -63,11 +68,10 @@ def _deciders(plugin: Plugin, plugins: Mapping[str, Plugin]) -> dict[str, Decide
     for field, name in _decider_names(plugin).items():
         decider = plugins.get(name)
         if decider is None or decider.type not in catalog.DECIDERS:
-            known = ", ".join(p.name for p in plugins.values() if p.type in catalog.DECIDERS)
-            raise ConfigError(
-                f"no decider {name!r}; declared: {known or 'none'}"
-                f" - at `{plugin.path}.parameters.{field}`"
-            )
+            declared_ones = (p.name for p in plugins.values() if p.type in catalog.DECIDERS)
+            clause = nearest.suggest(name, declared_ones)
+            where = f"{plugin.path}.parameters.{field}"
+            raise ConfigError(f"no decider {name!r}; {clause} - at `{where}`")
         found[field] = decider.value
     return found
 

@@ -167,6 +167,9 @@ class Exchange:
         return self._request_mode == pb.FULL_DUPLEX_STREAMED
 
     def _request_headers(self, message: pb.HttpHeaders) -> Event:
+        if self._decided:
+            # Nobody says them twice; but a second decision would hold what is never given back.
+            return Proceed(Phase.REQUEST_HEADERS)
         self._headers = names.flatten(message.headers)
         if message.end_of_stream:
             return self._ready(b"", Phase.REQUEST_HEADERS)

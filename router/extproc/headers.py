@@ -19,6 +19,7 @@ PREFILL_RESULT = "x-warmroute-prefill"
 PREFILLED = "ok"
 ENCODERS = "x-encoder-hosts-ports"
 DATA_PARALLEL = "x-data-parallel-host-port"
+CACHE_SOURCE = "x-kv-cache-source-host-port"
 REQUEST_ID = "x-request-id"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
@@ -29,7 +30,7 @@ ROUTING = (
     PREFILLER,
     ENCODERS,
     DATA_PARALLEL,
-    "x-kv-cache-source-host-port",
+    CACHE_SOURCE,
     DROPPED_REASON,
 )
 """Headers that steer the data plane. Only the router may set them: a client that could would make
@@ -38,11 +39,15 @@ Envoy or a decode sidecar connect to an address of the client's choosing."""
 MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 """The model a request is sent to instead of the one it names; the first one counts."""
 
+OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+"""Names the objective whose priority a request has; the first one counts."""
+
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one counts."""
+
 CONTROL = (
-    "x-llm-d-inference-objective",
-    "x-gateway-inference-objective",
-    "x-llm-d-inference-fairness-id",
-    "x-gateway-inference-fairness-id",
+    *OBJECTIVE,
+    *FAIRNESS_IDS,
     *MODEL_REWRITE,
     "x-llm-d-slo-ttft-ms",
     "x-slo-ttft-ms",

@@ -42,10 +42,11 @@ def started(
     resized: bool = False,
     reported: bool = False,
 ) -> pb.ProcessingResponse:
-    """Answer the response headers, and set `headers`. `body`: ask for the body, chunk by chunk;
-    `resized`: its length will be another one; `reported`: a sidecar's word for the router is there.
+    """Answer the response headers, with `headers` set for the client besides.
 
-    Only here, with only this field set, does Envoy take a mode override without side effects.
+    `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
+    Envoy take a mode override without side effects. `resized`: its length will be another one.
+    `reported`: it holds a sidecar's word for the router, which goes no further.
     """
     if not (headers or body or resized or reported):
         return proceed(Phase.RESPONSE_HEADERS)

@@ -47,6 +47,15 @@ class Follower(Protocol):
         ...
 
 
+@runtime_checkable
+class Amender(Follower, Protocol):
+    """Adds to what the engine or the client is told, once it is known who is picked."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        """The decision with more headers. Called without awaiting after the pick."""
+        ...
+
+
 class Producer(Follower, Protocol):
     """States facts about a request."""
 

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from router.errors import BadRequest
 from router.request import anthropic, openai, responses, sglang, vllm
 from router.request.bodies import Fields, Read, refuse_reserved
 from router.request.coding import codings, readable, unpack
@@ -50,6 +51,21 @@ APIS: Mapping[str, Api] = {
 """Last segments of a path -> API; the longest match wins. What stands before them (``/v1``,
 ``/openai/v1``) varies between deployments."""
 
+
+class Apis(msgspec.Struct, frozen=True):
+    """The APIs whose requests are read.
+
+    Attributes:
+        known: Last segments of a path -> API.
+        others_pass: A request for another path goes by load; otherwise it is refused.
+    """
+
+    known: Mapping[str, Api]
+    others_pass: bool
+
+
+EVERY_API = Apis(known=APIS, others_pass=True)
+
 OTHER = "other"
 """What is called an API that is not in the table."""
 
@@ -70,9 +86,9 @@ class Limits(msgspec.Struct, frozen=True):
     allow_kv_transfer_params: bool = False
 
 
-def api_of(headers: Mapping[str, str]) -> str:
+def api_of(headers: Mapping[str, str], apis: Apis = EVERY_API) -> str:
     """Name of the API a request speaks, from its headers alone."""
-    api = _api(headers)
+    api = _api(headers, apis.known)
     return OTHER if api is None else api.name
 
 
@@ -86,12 +102,15 @@ def parse(
     body: bytes | None,
     request_id: str,
     limits: Limits = Limits(),  # noqa: B008 - frozen
+    apis: Apis = EVERY_API,
 ) -> Request:
     """Read a request. `body` is None where the data plane does not show it.
 
     Raises BadRequest or BodyTooLarge.
     """
-    api, path = _api(headers), path_of(headers)
+    api, path = _api(headers, apis.known), path_of(headers)
+    if not apis.others_pass and headers.get(":method", "POST") == "POST" and api is None:
+        raise BadRequest(f"no parser reads {path!r} as it was sent")
     if body is None or not _is_readable(headers):
         return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers)
     unpacked = _unpacked(headers, body, limits.max_body_bytes)
@@ -115,12 +134,12 @@ def parse(
     )
 
 
-def _api(headers: Mapping[str, str]) -> Api | None:
+def _api(headers: Mapping[str, str], known: Mapping[str, Api]) -> Api | None:
     if not _is_readable(headers):
         return None
     segments = path_of(headers).rstrip("/").split("/")[-_DEPTH:]
     tails = ("/".join(segments[start:]) for start in range(len(segments)))
-    return next((APIS[tail] for tail in tails if tail in APIS), None)
+    return next((known[tail] for tail in tails if tail in known), None)
 
 
 def _is_readable(headers: Mapping[str, str]) -> bool:

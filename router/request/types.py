@@ -40,6 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             prompt.
         cache_salt: Client's salt; blocks of another salt never match.
         tells_usage: The answer will say what it cost.
+        priority: That of its objective; a negative one may be turned away when the pool is full.
     """
 
     id: str
@@ -57,3 +58,4 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     prompt_known: bool = False
     cache_salt: str | None = None
     tells_usage: bool = False
+    priority: int = 0

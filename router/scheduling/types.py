@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,16 @@ from router.producers.facts import Facts
 from router.request.types import Request
 
 _NO_HEADERS: Mapping[str, str] = {}
+
+_Built_co = TypeVar("_Built_co", covariant=True)
+
+
+class Builds(Protocol[_Built_co]):
+    """Parameters of a plugin that remembers."""
+
+    def build(self) -> _Built_co:
+        """The plugin, with nothing to remember yet."""
+        ...
 
 
 class Filter(Protocol):
@@ -132,6 +142,7 @@ class Decision(msgspec.Struct, frozen=True):
         destinations: Addresses the proxy is told, best first, where they are not those of the
             picks.
         headers: What else the engine is told.
+        response_headers: What the client is told besides the engine's answer.
         left_out: Endpoints that no profile was shown.
         kind: Which stages it has, in llm-d's words; empty where the handler knows none.
     """
@@ -141,6 +152,7 @@ class Decision(msgspec.Struct, frozen=True):
     encode: Outcome | None = None
     destinations: tuple[str, ...] = ()
     headers: Mapping[str, str] = _NO_HEADERS
+    response_headers: Mapping[str, str] = _NO_HEADERS
     left_out: tuple[Dropped, ...] = ()
     kind: str = ""
 
@@ -148,6 +160,13 @@ class Decision(msgspec.Struct, frozen=True):
     def endpoint(self) -> Endpoint:
         """The first pick."""
         return self.primary.targets[0]
+
+    def of(self, profile: str) -> Outcome | None:
+        """What a profile came to; the primary one where none is named."""
+        outcomes = (self.primary, self.prefill, self.encode)
+        if not profile:
+            return self.primary
+        return next((o for o in outcomes if o is not None and o.profile == profile), None)
 
     @property
     def holders(self) -> tuple[Endpoint, ...]:

@@ -22,6 +22,7 @@ class Record(msgspec.Struct, kw_only=True):
         model: Model name the client asked for.
         target_model: Model name the request was sent to.
         rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
+        fairness_id: On whose account the request went.
         endpoint: Address picked; None where the request was refused.
         stages: What llm-d calls a decision of several stages; empty where there is one.
         prefill: Address that computes the prompt for it.
@@ -51,6 +52,7 @@ class Record(msgspec.Struct, kw_only=True):
     model: str
     target_model: str = ""
     rewritten_by: str = ""
+    fairness_id: str = "default-flow"
     endpoint: str | None = None
     stages: str = ""
     prefill: str | None = None

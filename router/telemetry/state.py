@@ -162,6 +162,8 @@ class State:
         for load in self._loads:
             counts: Values = {(a,): float(n) for a, n in load.requests.items()}
             yield Sample("warmroute_inflight_requests", "From this router.", counts, label)
+            tokens: Values = {(a,): float(n) for a, n in load.tokens.items()}
+            yield Sample("warmroute_inflight_tokens", "They have to compute.", tokens, label)
         hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in endpoints if e.metrics}
         queries: Values = {
             (e.address,): e.metrics.prefix_queries or 0.0 for e in endpoints if e.metrics

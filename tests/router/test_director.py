@@ -15,21 +15,18 @@ from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
 from router.producers.inflight import InFlightLoad
 from router.request.types import Request
 from router.request.usage import Usage
 from router.routed import Reading, Routed
-from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.profiles.single import SingleProfileHandler
-from router.scheduling.profiles.stages import StageHandler
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 from router.scheduling.types import Decision, Dropped, NamedScorer, Profile, ProfileHandler
 from router.telemetry.decisions import Record
-from tests.router.scheduling.profiles import stage_pool
 from tests.support import make
 from tests.support.envoy_messages import POST
 
@@ -148,7 +145,7 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.prompt_tokens == 70
     assert record.predicted_cached_tokens == 64
     assert record.prefix == MATCH.held
-    assert record.took_ms == 250
+    assert record.took_ms == 500
 
 
 async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:
@@ -329,7 +326,8 @@ async def test_an_endpoint_that_left_while_facts_were_gathered_is_not_picked() -
         async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
             fixture.pool.replace([make.endpoint("b:1")])
 
-    fixture.director._producers = [Leaves()]
+    lineup = fixture.director.lineup
+    fixture.director.lineup = msgspec.structs.replace(lineup, producers=[Leaves()])
     assert (await fixture.route()).destination == "b:1"
 
 
@@ -375,6 +373,75 @@ async def test_a_large_body_is_read_aside() -> None:
     assert aside == []
     await fixture.route(msgspec.json.encode({"prompt": "x" * 1024 * 1024}))
     assert aside == [1]
+
+
+class Amending(Known):
+    """Adds a header for the engine and one for the client."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        there = decision.endpoint.address
+        return msgspec.structs.replace(
+            decision, headers={"x-engine": there}, response_headers={"x-client": there}
+        )
+
+
+async def test_what_is_added_once_the_pick_is_known_reaches_engine_and_client() -> None:
+    fixture = Fixture("a:1", followers=[Amending()])
+    routed = await fixture.route(request_id="r1")
+    assert routed.headers == {"x-engine": "a:1"}
+    assert routed.answer_headers == {}
+    fixture.director.responded(routed, 200, {})
+    assert routed.answer_headers == {"x-client": "a:1"}
+
+
+async def test_a_client_is_not_led_back_to_who_failed_or_could_not_be_reached() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), followers=[Amending()])
+    for status, served in ((503, ""), (200, "a:1")):
+        routed = await fixture.route()
+        assert routed.endpoint == "b:1"
+        fixture.director.responded(routed, status, {}, served=served)
+        assert routed.answer_headers == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+async def test_facts_know_when_the_decision_is_made() -> None:
+    times = []
+
+    class Timed(Known):
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> Known:
+            times.append(facts.now)
+            return super().decided(request, facts, decision)
+
+    fixture = Fixture("a:1", known=Timed())
+    await fixture.route()
+    assert times == [fixture.notes.routed_[0].at + 0.25]
 
 
 async def test_a_rule_sends_the_request_to_another_model() -> None:
@@ -466,7 +533,7 @@ async def test_times_are_taken_where_the_body_of_an_answer_is_seen() -> None:
     fixture.director.ended(routed)
     (record,) = fixture.notes.ended_
     assert record.streamed
-    assert record.first_ms == 500
+    assert record.first_ms == 750
     assert fixture.notes.gaps == [0.25, 0.25]
 
 
@@ -494,73 +561,47 @@ async def test_hints_of_the_data_plane_can_be_ignored() -> None:
     assert (await fixture.director.route(POST, BODY, ())).destination == "10.0.0.1:1"
 
 
-class Staged(Fixture):
-    """A director over prefill and decode endpoints, which prefills elsewhere always."""
+@pytest.mark.parametrize(
+    ("named", "priority"), [("batch", -1), ("nobody", 0), ("", 0)], ids=["known", "unknown", "none"]
+)
+@pytest.mark.parametrize("header", headers.OBJECTIVE)
+async def test_the_objective_of_a_request_gives_its_priority(
+    header: str, named: str, priority: int
+) -> None:
+    asked = []
 
-    def __init__(self, **roles: str) -> None:
-        super().__init__(handler=StageHandler(prefill_decider=AlwaysDisaggPdDecider()))
-        self.pool = Pool(stage_pool.endpoints(**roles))
-        self.director._pool = self.pool
-        self.director._profiles = stage_pool.profiles()
+    class Asks:
+        def admit(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+            asked.append(request.priority)
 
-    async def prefill(self, result: str) -> str | None:
-        """Where a request was prefilled that came to this."""
-        routed = await self.route()
-        self.director.responded(routed, 200, {"x-warmroute-prefill": result})
-        self.director.ended(routed)
-        return routed.record.prefill
-
-
-async def test_a_record_says_which_stages_a_request_has() -> None:
-    fixture = Staged(p1="prefill", d1="decode")
-    assert await fixture.prefill("ok") == "p1:1"
-    (record,) = fixture.notes.ended_
-    assert (record.endpoint, record.stages) == ("d1:1", "prefill-decode")
-    assert record.prefill_result == "ok"
+    fixture = Fixture("a:1", admitters=[Asks()], objectives=lambda: {"batch": -1})
+    await fixture.director.route({**POST, header: named}, BODY)
+    assert asked == [priority]
 
 
-async def test_an_endpoint_whose_prefills_fail_is_left_while_others_exist() -> None:
-    fixture = Staged(p1="prefill", p2="prefill", d1="decode")
-    assert [await fixture.prefill("failed") for _ in range(3)] == ["p1:1"] * 3
-    assert await fixture.prefill("ok") == "p2:1"
-    fixture.seconds += 11
-    assert await fixture.prefill("ok") == "p1:1"
-
-
-async def test_the_only_prefill_endpoint_is_asked_however_often_it_fails() -> None:
-    fixture = Staged(p1="prefill", d1="decode", d2="decode")
-    assert [await fixture.prefill("failed") for _ in range(6)] == ["p1:1"] * 6
-
-
-async def test_one_success_ends_a_row_of_failed_prefills() -> None:
-    fixture = Staged(p1="prefill", p2="prefill", d1="decode")
-    for result in ("failed", "failed", "ok", "failed", "failed"):
-        assert await fixture.prefill(result) == "p1:1"
-    assert await fixture.prefill("ok") == "p1:1"
-
-
-async def test_what_was_expected_of_a_prefill_that_failed_is_not_compared() -> None:
-    fixture = Staged(p1="prefill", d1="decode")
-    held = {"p1:1": make.held(3), "d1:1": make.held(1)}
-    fixture.known.match = PrefixMatch(4, 16, held)
-    await fixture.prefill("ok")
-    await fixture.prefill("failed")
-    good, bad = fixture.notes.ended_
-    assert good.predicted_cached_tokens == 48
-    assert (bad.predicted_cached_tokens, bad.prefill_result) == (None, "failed")
-
-
-async def test_what_an_engine_says_of_a_prefill_that_nobody_ordered_does_not_count() -> None:
+async def test_a_new_lineup_counts_from_the_next_request_on() -> None:
     fixture = Fixture("a:1")
-    routed = await fixture.route()
-    fixture.director.responded(routed, 200, {"x-warmroute-prefill": "failed"})
-    assert routed.record.prefill_result is None
-    assert fixture.director.prefill_outliers._streaks == {}
+    old, followed = fixture.director.lineup, Follows()
+
+    class Swaps:
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            fixture.director.lineup = msgspec.structs.replace(old, followers=[followed])
+
+        def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+            return None
+
+    fixture.director.lineup = msgspec.structs.replace(old, producers=[Swaps()])
+    await fixture.route()
+    assert followed.decided_ == 0
+    await fixture.route()
+    assert followed.decided_ == 1
 
 
-async def test_leases_hear_of_a_prefill_that_failed_before_the_answer() -> None:
-    fixture = Staged(p1="prefill", d1="decode")
-    await fixture.prefill("failed")
-    await fixture.prefill("ok")
-    told = [word for word in fixture.known.told if not word.startswith("decided")]
-    assert told == ["prefill failed", "responded 200", "ended", "responded 200", "ended"]
+class Follows:
+    def __init__(self) -> None:
+        self.decided_ = 0
+
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
+        self.decided_ += 1

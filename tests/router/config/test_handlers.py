@@ -80,18 +80,18 @@ def test_one_profile_needs_no_handler() -> None:
     [
         pytest.param(
             [disagg(deciders={"prefill": "yes"})],
-            "no decider 'yes'; declared: none - at `$.plugins[0].parameters.deciders.prefill`",
+            "no decider 'yes'; known: none - at `$.plugins[0].parameters.deciders.prefill`",
             id="undeclared-decider",
         ),
         pytest.param(
             [disagg(deciderPluginName="decode-filter"), ALWAYS],
-            "no decider 'decode-filter'; declared: yes"
+            "no decider 'decode-filter'; known: yes"
             " - at `$.plugins[0].parameters.deciderPluginName`",
             id="no-decider-at-all",
         ),
         pytest.param(
             [disagg(profiles={"prefill": "pre"})],
-            "no profile 'pre'; there are: prefill, decode"
+            "no profile 'pre'; did you mean 'prefill'?"
             " - at `$.plugins[0].parameters.profiles.prefill`",
             id="undeclared-profile",
         ),

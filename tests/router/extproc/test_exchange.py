@@ -212,3 +212,14 @@ def test_a_full_duplex_request_takes_no_override() -> None:
     )
     assert isinstance(started, ResponseStarted)
     assert (started.streamable, started.seen) == (False, False)
+
+
+def test_a_request_is_decided_once_whatever_is_said_again() -> None:
+    first, again, body = play(
+        envoy.request_headers(end=True),
+        envoy.request_headers(end=True),
+        envoy.request_body(b"{}", end=True),
+    )
+    assert isinstance(first, RequestReady)
+    assert again == Proceed(Phase.REQUEST_HEADERS)
+    assert body == Proceed(Phase.REQUEST_BODY)

@@ -89,9 +89,10 @@ def test_a_full_duplex_response_chunk_comes_back_unchanged() -> None:
 
 
 def test_only_the_response_body_mode_is_overridden() -> None:
-    override = reply.started({}, body=True).mode_override
-    assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
-    assert not reply.started({}).HasField("mode_override")
+    for added in ({}, {"x-session-token": "t"}):
+        override = reply.started(added, body=True).mode_override
+        assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+        assert not reply.started(added, body=False).HasField("mode_override")
 
 
 def test_the_length_of_an_answer_that_changes_is_not_told() -> None:
@@ -127,6 +128,22 @@ def test_a_body_that_goes_on_as_it_is_keeps_its_headers() -> None:
     mutation = answer.request_body.response.header_mutation
     assert "content-length" not in set_headers(mutation)
     assert "content-encoding" not in mutation.remove_headers
+
+
+def test_a_response_passes_unchanged_where_the_client_is_told_nothing() -> None:
+    plain = reply.started({}, body=False)
+    assert plain == pb.ProcessingResponse(response_headers=pb.HeadersResponse())
+
+
+@pytest.mark.parametrize("read_body", [False, True])
+def test_the_client_is_told_what_the_router_adds_and_the_next_one_is_not(read_body: bool) -> None:
+    told = reply.started({"x-session-token": "t"}, body=read_body)
+    mutation = told.response_headers.response.header_mutation
+    assert {h.header.key: h.header.raw_value for h in mutation.set_headers} == {
+        "x-session-token": b"t"
+    }
+    after = reply.started({}, body=read_body).response_headers
+    assert not after.response.header_mutation.set_headers
 
 
 def test_headers_are_set_on_an_answer() -> None:

@@ -18,7 +18,7 @@ from router.extproc.pb.ext_proc_pb2_grpc import (
 )
 from router.extproc.server import ExternalProcessor
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
-from tests.router.test_director import Fixture
+from tests.router.test_director import Amending, Fixture
 from tests.support import envoy_messages as envoy
 from tests.support.processes import until
 
@@ -290,14 +290,14 @@ async def test_a_413_of_envoys_own_is_answered() -> None:
 async def test_a_fault_of_ours_is_a_500_and_no_other_stream_notices() -> None:
     fixture = Fixture("a:1")
     async with service(fixture) as envoy_side:
-        handler = fixture.director._handler
-        fixture.director._handler = None  # type: ignore[assignment]
+        lineup = fixture.director.lineup
+        fixture.director.lineup = None  # type: ignore[assignment]
         *_, refusal = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )
         assert refusal.immediate_response.status.code == 500
         assert b"NoneType" not in refusal.immediate_response.body
-        fixture.director._handler = handler
+        fixture.director.lineup = lineup
         *_, answer = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )
@@ -339,3 +339,17 @@ async def test_many_open_streams_do_not_hold_up_a_new_one() -> None:
         assert destination(answer) == "a:1"
         for stream in held:
             stream.cancel()
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, {"x-client": b"a:1"}), (503, {})])
+async def test_the_client_is_told_what_is_added_where_the_engine_served_it(
+    status: int, told: dict[str, bytes]
+) -> None:
+    async with service(Fixture("a:1", followers=[Amending()])) as envoy_side:
+        answers = await envoy_side.play(
+            envoy.request_headers(),
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(status),
+        )
+        set_headers = answers[2].response_headers.response.header_mutation.set_headers
+        assert {h.header.key: h.header.raw_value for h in set_headers} == told

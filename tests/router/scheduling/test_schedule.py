@@ -9,14 +9,14 @@ import pytest
 
 from router.errors import NoEndpoints, Saturated
 from router.pool.endpoint import ROLE_LABEL, Endpoint
-from router.producers.facts import Facts, KeptOut
+from router.producers.facts import Facts, HeldBack, KeptOut
 from router.request.types import Request
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import NamedFilter, NamedScorer, Outcome, Profile
+from router.scheduling.types import Dropped, NamedFilter, NamedScorer, Outcome, Profile
 from tests.support import make
 
 
@@ -122,3 +122,21 @@ def test_who_failed_does_not_stand_in_for_others_that_are_too_busy() -> None:
     busy = profile(filters=[NamedFilter("busy", NoneFits())])
     with pytest.raises(Saturated):
         decide(busy, make.endpoint("a"), make.endpoint("b"), facts=facts)
+
+
+NEW = make.facts(in_flight={"a": 5})
+NEW.put(HeldBack(frozenset({"new"})))
+BY_LOAD = profile(NamedScorer("active", ActiveRequestScorer()))
+
+
+def test_an_endpoint_that_is_held_back_is_not_picked_while_there_are_others() -> None:
+    decision = decide(BY_LOAD, make.endpoint("a"), make.endpoint("new"), facts=NEW)
+    assert decision.endpoint.address == "a"
+    assert decision.dropped == (Dropped("newcomers", ("new",)),)
+
+
+def test_an_endpoint_that_is_held_back_is_picked_where_filters_leave_nobody_else() -> None:
+    roles = profile(filters=[NamedFilter("decode-filter", DecodeFilter())])
+    prefill = make.endpoint("p", labels={ROLE_LABEL: "prefill"})
+    assert decide(roles, prefill, make.endpoint("new"), facts=NEW).endpoint.address == "new"
+    assert decide(BY_LOAD, make.endpoint("new"), facts=NEW).dropped == ()
