@@ -6,10 +6,20 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from bench import dynamo, envoy_requests, idle, index_match, kv_events, long_prompts, output_tokens
+from bench import (
+    decision,
+    dynamo,
+    envoy_requests,
+    idle,
+    index_match,
+    kv_events,
+    long_prompts,
+    output_tokens,
+)
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
+    "decision": decision.figures,
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,

@@ -32,7 +32,7 @@ schedulingProfiles:
       - pluginRef: prefix-cache-scorer
         weight: 3
       - pluginRef: queue-scorer
-        weight: 1
+        weight: 2
       - pluginRef: kv-cache-utilization-scorer
         weight: 2
       - pluginRef: active-request-scorer
