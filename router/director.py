@@ -206,6 +206,10 @@ class Director:
         if served and served != routed.endpoint:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
+        if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
+            failed = result != names.PREFILLED
+            self.prefill_outliers.came(record.prefill, failed=failed)
+            routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
         for answerer in self.lineup.answerers:

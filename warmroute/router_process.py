@@ -106,6 +106,7 @@ async def _serve_ports(
         crew.prefixes,
         crew.loads,
         watch,
+        parts.director.prefill_outliers,
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(_tasks)
