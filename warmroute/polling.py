@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from router.config.data_layer import DataLayer
 from router.pool.gpus import GpuScraper
 from router.pool.page import Page
 from router.pool.pool import Pool
 from router.pool.scrape import Scraper
+from router.telemetry import data_layer
+from router.telemetry.metrics import Sample
 from warmroute.errors import StartError
 
 
@@ -54,6 +57,11 @@ class Polling:
         self.scraper, self.gpus, self._data = scraper, gpus, data
         runs = [scraper.run(), *(gpu.run() for gpu in gpus)]
         self._tasks = [self._group.create_task(run) for run in runs]
+
+    def samples(self) -> Iterator[Sample]:
+        """What was read, for the metrics page."""
+        if self.scraper is not None:
+            yield from data_layer.samples(self.scraper, self.gpus)
 
     def close(self) -> None:
         """Read no more."""

@@ -105,9 +105,11 @@ async def _serve_ports(
         crew.prefixes,
         crew.loads,
         watch,
+        parts.director.prefill_outliers,
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(_tasks)
+    parts.metrics.watch(crew.polling.samples)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving

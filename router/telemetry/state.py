@@ -68,6 +68,7 @@ class State:
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
         config: Configuration,
+        prefill_outliers: Outliers | None = None,
     ) -> None:
         self.serving = False
         self._pool = pool
@@ -78,6 +79,7 @@ class State:
         self._prefixes = prefixes
         self._loads = loads
         self._config = config
+        self._prefill_outliers = prefill_outliers or Outliers(lambda: 0.0)
 
     def degraded(self) -> list[str]:
         """What works less well than it should, in a few words each."""
@@ -97,6 +99,10 @@ class State:
         faults += [
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
+        ]
+        faults += [
+            f"endpoint {e.address}: kept out of prefill, its last prefills failed"
+            for e in self._prefill_outliers.out(endpoints)
         ]
         if self._exchanges.ends_early:
             faults.append(

@@ -321,3 +321,11 @@ def test_attributes_are_stated_by_key_and_void_where_they_are_stated_no_more() -
     pool.attributed("a:1", {"Load": 3.0}, {"Load", "Power"})
     assert pool.snapshot()[0].attributes == {"GPUUtilization": 0.5, "Load": 3.0}
     pool.attributed("gone:1", {"Load": 1.0}, {"Load"})
+
+
+def test_an_endpoint_that_stays_keeps_what_extractors_said_of_it() -> None:
+    pool = Pool([msgspec.structs.replace(endpoint(), attributes={"GPUUtilization": 0.5})])
+    pool.replace([endpoint(labels={"zone": "x"})])
+    kept = pool.get(A)
+    assert kept is not None
+    assert kept.attributes == {"GPUUtilization": 0.5}

@@ -173,3 +173,22 @@ def test_a_file_that_is_not_in_force_is_named_and_counted(monkeypatch: pytest.Mo
     samples = {sample.name: sample.values for sample in state.samples()}
     assert samples["warmroute_config_reloads"] == {("done",): 0.0, ("failed",): 2.0}
     assert samples["warmroute_config_warnings"] == {(): 1.0}
+
+
+def test_endpoints_that_get_no_prefills_are_named() -> None:
+    fixture = Fixture()
+    outliers = Outliers(lambda: 100.0, scrapes_tell=False)
+    state = State(
+        fixture.pool,
+        Outliers(lambda: 100.0),
+        Found(),
+        StreamStats(),
+        [],
+        [],
+        [],
+        Configured(),
+        outliers,
+    )
+    for _ in range(3):
+        outliers.came(A, failed=True)
+    assert f"endpoint {A}: kept out of prefill, its last prefills failed" in state.degraded()
