@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from router.pool.gpus import GpuScraper
@@ -14,17 +15,16 @@ METRICS, MODELS, GPUS = "metrics-data-source", "models-data-source", "dcgm-data-
 def samples(scraper: Scraper, gpus: Sequence[GpuScraper]) -> Iterator[Sample]:
     """Counted since the configuration in force began to count."""
     stats = scraper.stats
-    failures: Values = {}
+    failures: Counter[tuple[str, ...]] = Counter()
+    errors: Counter[tuple[str, ...]] = Counter()
     for source, counted in (
         (METRICS, stats.failures),
         (MODELS, stats.models_failures),
         *((GPUS, gpu.failures) for gpu in gpus),
     ):
+        errors[(source,)] += counted.total()
         for reason, count in counted.items():
-            failures[source, reason] = failures.get((source, reason), 0.0) + count
-    errors: Values = {}
-    for (source, _), count in failures.items():
-        errors[(source,)] = errors.get((source,), 0.0) + count
+            failures[source, reason] += count
     label = ("source_type",)
     yield Sample("llm_d_epp_datalayer_poll_errors", "Reads that failed.", errors, label, True)
     text = "The same by reason."
