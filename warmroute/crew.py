@@ -65,6 +65,8 @@ class Crew:
 
         Raises StartError, and then everything goes on as before.
         """
+        if self._parts.options.endpoints_configured and config.discovery is None:
+            raise StartError("no endpoints: dataLayer.discovery names them no more")
         self.polling.prepared(config.data)
         members = self._parts.builder.members(config, self._sides)
         gone = [member for member in self._sides if member not in members]
@@ -82,6 +84,9 @@ class Crew:
                 await self._start(member, patient=True)
             raise
         self.polling.adopt(config.data)
+        if self._parts.options.endpoints_configured and config.discovery is not None:
+            discovery = config.discovery
+            self._parts.discovery.follow(discovery.path, watch_file=discovery.watch_file)
         self._show(members)
         self._parts.director.lineup = _lineup(config, members)
 

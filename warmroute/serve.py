@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         config: The configuration to run.
         config_file: Where it stands and is followed; None: it stays as it is.
         endpoints: File that names the endpoints.
+        endpoints_configured: The configuration says which file that is.
         watch_endpoints: Read it again when it changes.
         metrics_interval_s: Time between two scrapes of one endpoint; None: as configured.
         drain_s: How long requests keep being picked after a signal to stop.
@@ -72,6 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     config_file: Path | None
     endpoints: Path
+    endpoints_configured: bool
     watch_endpoints: bool
     bind_address: str
     grpc_port: int
@@ -138,6 +140,7 @@ def options(arguments: argparse.Namespace) -> Options:
         config=config,
         config_file=arguments.config_file,
         endpoints=endpoints,
+        endpoints_configured=arguments.endpoints is None,
         watch_endpoints=watch,
         bind_address=arguments.bind_address,
         grpc_port=arguments.grpc_port,

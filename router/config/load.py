@@ -130,6 +130,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         *data_layer.useless(file, instances),
         *useless.plugins(file, instances),
         *useless.producers(produced, notified),
+        *useless.deciders(instances, built, produced),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(

@@ -62,15 +62,17 @@ class Running:
 
 
 @asynccontextmanager
-async def running(folder: Path, *flags: str) -> AsyncIterator[Running]:
+async def running(folder: Path, configured: dict[str, Any] | None = None) -> AsyncIterator[Running]:
+    """With the endpoints of a flag, or those that the configuration names."""
     endpoints = folder / "endpoints.json"
     endpoints.write_text('{"endpoints": []}')
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
-    text = msgspec.json.encode(HEAD | {"plugins": [QUEUE]}).decode()
-    options = serve.options(
-        parser.parse_args([f"--endpoints={endpoints}", f"--config-text={text}", *flags])
-    )
+    given = HEAD | (configured or {"plugins": [QUEUE]})
+    flags = [f"--config-text={msgspec.json.encode(given).decode()}"]
+    if configured is None:
+        flags.append(f"--endpoints={endpoints}")
+    options = serve.options(parser.parse_args(flags))
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     parts = Parts(options)
     try:
@@ -172,3 +174,24 @@ async def test_what_says_where_endpoints_run_states_it(tmp_path: Path) -> None:
         stated = facts.get(TopologyLabels, "topology-extractor")
         assert stated == TopologyLabels(rack="example.com/rack")
         assert producer.decided(make.request(), facts, make.decision()) is None
+
+
+async def test_a_configuration_that_names_the_endpoints_may_name_others(tmp_path: Path) -> None:
+    def discovery(name: str) -> dict[str, Any]:
+        path = tmp_path / name
+        entry = {"name": name, "address": "10.0.0.1", "port": 8000}
+        path.write_bytes(msgspec.json.encode({"endpoints": [entry]}))
+        return {
+            "plugins": [QUEUE, plugin("file-discovery", path=str(path))],
+            "dataLayer": {"discovery": {"pluginRef": "file-discovery"}},
+        }
+
+    async with running(tmp_path, configured=discovery("first")) as router:
+        found, pool = router.parts.discovery, router.parts.pool
+        await found.load()
+        assert [e.name for e in pool.snapshot()] == ["first"]
+        await router.crew.adopt(load(msgspec.json.encode(HEAD | discovery("second")).decode()))
+        await found._look()
+        assert [e.name for e in pool.snapshot()] == ["second"]
+        with pytest.raises(StartError, match="names them no more"):
+            await router.adopt(QUEUE)

@@ -62,6 +62,7 @@ class FileDiscovery:
         self._interval_s = interval_s
         self._resolve_interval_s = resolve_interval_s
         self._watch_file = watch_file
+        self._moved = False
         self._listing = Listing()
         self._version: _Version | None = None
         self._addresses: dict[str, Named] = {}
@@ -89,6 +90,15 @@ class FileDiscovery:
         """Rewrite rules in order of precedence."""
         return self._listing.model_rewrites
 
+    def follow(self, path: str | os.PathLike[str], *, watch_file: bool) -> None:
+        """Go on with that file from the next look on; until it was read, with what there is."""
+        if (self._path, self._watch_file) == (Path(path), watch_file):
+            return
+        self._moved = self._path != Path(path)
+        self._path, self._watch_file = Path(path), watch_file
+        if self._moved:
+            self._version = None
+
     async def load(self) -> None:
         """Read the file and fill the pool. Raises DiscoveryError."""
         # Without a file there is no version, so that one that comes back is read again.
@@ -96,6 +106,7 @@ class FileDiscovery:
         text, self._version = await asyncio.to_thread(_read, self._path)
         self._listing = await asyncio.to_thread(parse, text, str(self._path))
         await self._publish()
+        self._moved = False
         self.synced = True
         self._error = None
         log.info("discovery.loaded", path=str(self._path), endpoints=len(self._pool.snapshot()))
@@ -108,7 +119,7 @@ class FileDiscovery:
 
     async def _look(self) -> None:
         """Take over what changed since the last look."""
-        if self._watch_file:
+        if self._watch_file or self._moved:
             version = _version_of(self._path)
             if version is None or version != self._version:
                 await self._reload()

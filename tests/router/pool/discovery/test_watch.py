@@ -217,6 +217,23 @@ async def test_a_file_that_vanishes_and_returns_unchanged_is_no_error_any_more(
         await until(lambda: discovery.error is None)
 
 
+@pytest.mark.parametrize("watched", [True, False])
+async def test_another_file_can_take_its_place(path: Path, watched: bool) -> None:
+    write(path, "10.0.0.1")
+    other = path.with_name("other.yaml")
+    pool = Pool()
+    discovery = make(path, pool, watch_file=watched)
+    await discovery.load()
+    async with following(discovery):
+        discovery.follow(path, watch_file=watched)
+        discovery.follow(other, watch_file=watched)
+        await until(lambda: discovery.error is not None)
+        assert addresses(pool) == ["10.0.0.1:8000"]
+        write(other, "10.0.0.2")
+        await until(lambda: addresses(pool) == ["10.0.0.2:8000"])
+        assert discovery.error is None
+
+
 async def test_a_file_that_is_not_watched_is_not_read_again(path: Path, names: Names) -> None:
     names.addresses["host-a"] = ["10.0.0.1"]
     write(path, "host-a")
