@@ -15,6 +15,7 @@ from pd_sidecar.allow import Address
 from pd_sidecar.config import Config
 from pd_sidecar.connectors.types import Call, Headers, Reply, Whole
 from pd_sidecar.errors import Unreachable
+from pd_sidecar.headers import DATA_PARALLEL_RANK
 
 CONNECT_S = 2.0
 """An engine in the same cluster accepts a connection in milliseconds."""
@@ -77,7 +78,7 @@ class HttpEngines:
         url = _url(call.prefiller, call.target)
         try:
             async with asyncio.timeout(self._config.prefill_timeout_s):
-                response = await self._sent("POST", url, call.headers, body)
+                response = await self._sent("POST", url, _for_prefill(call.headers), body)
                 async with response:
                     whole = b"".join([chunk async for chunk in _chunks(response)])
         except TimeoutError as error:
@@ -114,6 +115,11 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield chunk
     except aiohttp.ClientError as error:
         raise Unreachable(f"the answer broke off: {error}") from error
+
+
+def _for_prefill(headers: Headers) -> Headers:
+    """A rank that the request names is one of the decode engine's."""
+    return tuple(pair for pair in headers if pair[0].lower() != DATA_PARALLEL_RANK)
 
 
 def _url(address: Address, target: str) -> URL:
