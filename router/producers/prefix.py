@@ -110,9 +110,7 @@ class PrecisePrefix:
         if lookup is None or not self._parameters.speculative_indexing:
             return None
         holders = [Holder(endpoint.address, endpoint.rank) for endpoint in decision.holders]
-        named = decision.headers.get(DATA_PARALLEL_RANK)
-        if named is not None:
-            holders[0] = Holder(decision.endpoint.address, int(named))
+        holders[0] = Holder(decision.endpoint.address, ranks.guessed(request, decision))
         expires_at = self._clock() + self._ttl_s
         return _Guess(self, [self.index.guess(lookup, holder, expires_at) for holder in holders])
 
@@ -178,7 +176,7 @@ class PrecisePrefix:
             if prefix is None:
                 prefix = weighed[id(match)] = self._weighed(match)
             known = held.get(holder.address)
-            if known is None or prefix.weighted > known.weighted:
+            if known is None or _more(prefix, known):
                 held[holder.address] = prefix
                 if holder.rank or known is not None:
                     best[holder.address] = holder.rank
@@ -256,6 +254,11 @@ class _Guess:
     def _withdraw(self) -> None:
         for ticket in self.tickets:
             self._owner.index.withdraw(ticket)
+
+
+def _more(prefix: HeldPrefix, known: HeldPrefix) -> bool:
+    """Of ranks that hold equally much, one that has confirmed more of it."""
+    return (prefix.weighted, prefix.blocks) > (known.weighted, known.blocks)
 
 
 def _main_model(endpoint: Endpoint | None) -> str | None:

@@ -13,6 +13,7 @@ from indexer.prefix_index import Lookup
 from indexer.storage import is_shared
 from router.errors import BadRequest, TokensUnknown
 from router.pool.endpoint import Endpoint
+from router.producers import ranks
 from router.producers.facts import Facts, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
@@ -85,8 +86,11 @@ class Matcher:
             known = endpoints.setdefault(holder.address, {"ranks": {}})
             known["ranks"][str(holder.rank)] = entry
         for known in endpoints.values():
+            somewhere = known["ranks"].pop(str(ranks.UNKNOWN), None)
             best = max(known["ranks"].values(), key=lambda e: (e["blocks"], e["speculative"]))
             known.update(best)
+            if somewhere is not None:
+                known["speculative"] = max(known["speculative"], somewhere["speculative"])
             if len(known["ranks"]) == 1:
                 del known["ranks"]
         return {

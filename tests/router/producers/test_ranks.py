@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from router.pool.endpoint import Endpoint, KvEvents
 from router.producers.facts import PrefixMatch
-from router.producers.ranks import wanted
+from router.producers.ranks import UNKNOWN, guessed, wanted
 from tests.support import make
 
 
@@ -45,3 +46,26 @@ def test_the_clients_own_choice_stands() -> None:
     match = PrefixMatch(4, 16, {"e:1": make.held(4)}, {"e:1": 1})
     request = make.request(headers={"x-data-parallel-rank": "0"})
     assert wanted(request, match, TWO) is None
+
+
+@pytest.mark.parametrize(
+    ("decided", "asked", "rank"),
+    [("1", None, 1), (None, "1", 1), ("1", "0", 1), (None, None, UNKNOWN), (None, "x", UNKNOWN)],
+)
+def test_a_guess_is_about_the_rank_that_is_named(
+    decided: str | None, asked: str | None, rank: int
+) -> None:
+    name = "x-data-parallel-rank"
+    headers = {} if decided is None else {name: decided}
+    decision = msgspec.structs.replace(make.decision(TWO), headers=headers)
+    request = make.request(headers={} if asked is None else {name: asked})
+    assert guessed(request, decision) == rank
+
+
+def test_an_endpoint_of_one_rank_has_that_one() -> None:
+    assert guessed(make.request(), make.decision(make.endpoint("e:1", rank=3))) == 3
+
+
+def test_a_guess_about_no_rank_in_particular_names_none() -> None:
+    match = PrefixMatch(4, 16, {"e:1": make.held(0, speculative=4)}, {"e:1": UNKNOWN})
+    assert wanted(make.request(), match, TWO) is None
