@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from bench import (
+    bodies,
     decision,
     dynamo,
     envoy_requests,
@@ -15,6 +16,7 @@ from bench import (
     kv_events,
     long_prompts,
     output_tokens,
+    tokens,
 )
 from bench.report import Measure, report
 
@@ -23,7 +25,9 @@ BENCHES: Mapping[str, Measure] = {
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,
+    "tokens": tokens.figures,
     "envoy_requests": envoy_requests.figures,
+    "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
     "dynamo": dynamo.figures,

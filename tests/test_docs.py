@@ -268,7 +268,7 @@ def _pages() -> Pages:
         ready=lambda: True,
         degraded=list,
         state=dict,
-        match=None,
+        match=lambda: None,
         max_body_bytes=1,
     )
 

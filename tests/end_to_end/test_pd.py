@@ -58,7 +58,7 @@ class PdFleet(Fleet):
     async def has_in_flight(self, count: int) -> bool:
         """So many requests are under way, counted at each engine that works on them."""
         state = await self.get("/debug/state")
-        return sum(endpoint["in_flight"] for endpoint in state["endpoints"]) == count
+        return bool(sum(endpoint["in_flight"] for endpoint in state["endpoints"]) == count)
 
     async def prefilled(self, address: str) -> float:
         """Prompt tokens an engine has computed so far."""

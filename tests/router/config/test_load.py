@@ -39,7 +39,7 @@ def test_the_built_in_configuration_is_what_the_documentation_says() -> None:
     (only,) = built.profiles.values()
     assert {scorer.name: scorer.weight for scorer in only.scorers} == {
         "prefix-cache-scorer": 3,
-        "queue-scorer": 1,
+        "queue-scorer": 2,
         "kv-cache-utilization-scorer": 2,
         "active-request-scorer": 2,
     }
