@@ -4,6 +4,7 @@ WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY indexer indexer
 COPY router router
+COPY pd_sidecar pd_sidecar
 COPY simulator simulator
 COPY tokenizer_sidecar tokenizer_sidecar
 COPY warmroute warmroute

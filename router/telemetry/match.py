@@ -87,11 +87,11 @@ class Matcher:
             known["ranks"][str(holder.rank)] = entry
         for known in endpoints.values():
             somewhere = known["ranks"].pop(str(ranks.UNKNOWN), None)
-            best = max(known["ranks"].values(), key=lambda e: (e["blocks"], e["speculative"]))
-            known.update(best)
+            told = list(known["ranks"].values()) or [somewhere]
+            known.update(max(told, key=lambda e: (e["blocks"], e["speculative"])))
             if somewhere is not None:
                 known["speculative"] = max(known["speculative"], somewhere["speculative"])
-            if len(known["ranks"]) == 1:
+            if len(known["ranks"]) < 2:
                 del known["ranks"]
         return {
             "tokens": len(tokens) // 4,
