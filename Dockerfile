@@ -5,7 +5,6 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY indexer indexer
 COPY pd_sidecar pd_sidecar
 COPY router router
-COPY pd_sidecar pd_sidecar
 COPY simulator simulator
 COPY tokenizer_sidecar tokenizer_sidecar
 COPY warmroute warmroute
