@@ -15,6 +15,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "check": ("warmroute.check", "explain a configuration, or say what is wrong with it"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
+    "pd-sidecar": ("warmroute.pd_sidecar", "the proxy before a decode engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A

@@ -471,6 +471,20 @@ def test_requests_in_flight_are_counted_without_tokens_unless_output_is_estimate
     assert names(built) == ["token-producer", load]
 
 
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"type": "token-load-scorer"},
+        {"type": "concurrency-detector", "parameters": {"concurrencyMode": "tokens"}},
+        {"type": "concurrency-detector", "parameters": {"concurrencyMode": "hybrid"}},
+    ],
+    ids=["scorer", "tokens", "hybrid"],
+)
+def test_whoever_goes_by_tokens_in_flight_makes_sure_they_are_known(plugin: dict[str, Any]) -> None:
+    built = config(plugins=[plugin, *plugins("queue-scorer")])
+    assert names(built) == ["token-producer", "inflight-load-producer"]
+
+
 def test_an_older_precise_scorer_brings_a_producer_that_follows_every_endpoint() -> None:
     older = {"type": OLDER, "parameters": {"tokenProcessorConfig": {"blockSize": 64}}}
     built = config(plugins=[older])
