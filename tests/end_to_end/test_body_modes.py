@@ -9,7 +9,14 @@ import pytest
 
 from router.extproc import headers
 from tests.support import body_modes
-from tests.support.body_modes import MODES, RESPONSE_MODES, SHAPES, TRAILERS, Seen
+from tests.support.body_modes import (
+    MODES,
+    RESPONSE_MODES,
+    SHAPES,
+    STEERING,
+    TRAILERS,
+    Seen,
+)
 from tests.support.raw_engine import EVENTS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "ext_proc.md"
@@ -36,6 +43,7 @@ async def test_requests_and_answers_arrive_whole_in_every_combination(tmp_path: 
                 trailers = TRAILERS if shape.answer == "trailers" else {}
                 assert dict(each.answer.trailers) == trailers, where
                 assert headers.DESTINATION in each.got.headers, where
+                assert not STEERING.keys() & each.got.headers.keys(), where
     assert body_modes.table(seen) in DOCUMENT.read_text()
 
 

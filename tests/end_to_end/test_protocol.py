@@ -288,7 +288,7 @@ async def test_the_same_prompt_is_known_by_whichever_api_it_comes(served: Served
     text = "a prompt of some length, the same for every API " * 8
     chat = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": text}]}
     blocks = [{"type": "text", "text": text}]
-    bodies = {
+    bodies: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": chat,
         "/v1/messages": {"system": "s", "messages": [{"role": "user", "content": blocks}]},
         "/v1/responses": {"instructions": "s", "input": text},

@@ -36,6 +36,9 @@ RESPONSE_MODES = ("NONE", "STREAMED", "BUFFERED", "BUFFERED_PARTIAL", "FULL_DUPL
 
 PROMPT = b'{"model": "m", "prompt": "hi"}'
 TRAILERS = {"x-after": "all"}
+STEERING = {"x-prefiller-host-port": "192.0.2.1:1", "x-slo-ttft-ms": "5"}
+"""What no engine may get from a client."""
+
 _PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 _PROTOCOL = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
@@ -201,7 +204,7 @@ class Bench(msgspec.Struct, frozen=True):
                 shape.method,
                 shape.path,
                 authority=authority(request_mode, response_mode),
-                headers={"content-type": "application/json", "x-test": shape.answer},
+                headers={"content-type": "application/json", "x-test": shape.answer, **STEERING},
                 body=shape.body,
                 trailers=shape.trailers,
             )

@@ -191,14 +191,14 @@ async def test_streams_that_end_before_their_answers_are_counted(
     monkeypatch.setattr(stats, "EARLY_S", 10.0)
     async with service() as envoy_side:
         seen = envoy_side.processor.stats
-        for _ in range(stats.EARLY_STREAK):
+        for _ in range(stats.WATCHED):
             await envoy_side.play(
                 envoy.request_headers(),
                 envoy.request_body(PROMPT, end=True),
                 envoy.response_headers(200, content_type="text/event-stream"),
             )
         await until(lambda: seen.ends_early)
-        assert seen.ended_early == stats.EARLY_STREAK
+        assert seen.ended_early == stats.WATCHED
 
 
 FULL_DUPLEX = envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED)
