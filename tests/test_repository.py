@@ -81,7 +81,6 @@ EXCUSED: Mapping[str, str] = {
     "warmroute/errors.py": "tests/warmroute/test_cli.py: one line on the terminal",
     "warmroute/builder.py": "tests/warmroute/test_crew.py: by what runs",
     "warmroute/event_follower.py": "tests/end_to_end/test_chats.py: by what the index knows",
-    "warmroute/parts.py": "tests/end_to_end/test_chats.py: wiring shows only in the whole",
     "warmroute/router_process.py": "tests/end_to_end/test_chats.py: likewise",
     "warmroute/up.py": "tests/end_to_end/test_up.py: it starts everything",
 }
