@@ -215,10 +215,10 @@ class Bench(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def bench(folder: Path) -> AsyncIterator[Bench]:
+async def bench(folder: Path, **director: Any) -> AsyncIterator[Bench]:
     """The real service in this process, real Envoy, one engine."""
     host, port = loopback_block(), free_port()
-    fixture = Fixture(f"{host}:8000", usage_sample=0)
+    fixture = Fixture(f"{host}:8000", **{"usage_sample": 0, **director})
     recorder = Recorder(ExternalProcessor(fixture.director, 1_000_000))
     server = grpc.aio.server()
     add_ExternalProcessorServicer_to_server(recorder, server)  # type: ignore[arg-type]
