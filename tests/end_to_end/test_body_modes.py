@@ -10,7 +10,7 @@ import pytest
 from router.extproc import headers
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.request.usage import Usage
-from tests.support import body_modes
+from tests.support import body_modes, http2
 from tests.support.body_modes import (
     MODES,
     PROMPT,
@@ -21,6 +21,7 @@ from tests.support.body_modes import (
     Seen,
     Shape,
 )
+from tests.support.processes import until
 from tests.support.raw_engine import EVENTS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "ext_proc.md"
@@ -86,6 +87,28 @@ async def test_usage_is_read_wherever_an_answer_is_shown(tmp_path: Path, sample:
                 hidden = mode == "FULL_DUPLEX_STREAMED" and response_mode == "NONE"
                 usage = made.fixture.notes.ended_[-1].usage
                 assert usage == (Usage(3) if sample and asked and not hidden else None), where
+
+
+async def test_a_data_plane_that_only_observes_gets_no_word_and_holds_nothing(
+    tmp_path: Path,
+) -> None:
+    async with body_modes.bench(tmp_path, observe=True) as made:
+        for shape in SHAPES:
+            answer = await http2.send(
+                made.port,
+                shape.method,
+                shape.path,
+                authority=body_modes.authority("STREAMED", "STREAMED"),
+                headers={"content-type": "application/json"},
+                body=shape.body,
+                trailers=shape.trailers,
+            )
+            # Nobody names an endpoint, and Envoy does not ask for one.
+            assert answer.status == 503
+        await until(lambda: made.recorder.letters[:1] == ["qH"])
+        assert all(letter[1].isupper() for letter in made.recorder.letters)
+        assert made.fixture.notes.routed_ == []
+        assert made.fixture.load.requests == {}
 
 
 @pytest.mark.parametrize(
