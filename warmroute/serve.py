@@ -27,7 +27,6 @@ IGNORED = (
     "--endpoint-target-ports",
     "--grpc-max-recv-msg-size",
     "--grpc-max-send-msg-size",
-    "--health-checking",
     "--metrics-staleness-threshold",
     "--refresh-prometheus-metrics-interval",
     "--enable-pprof",
@@ -114,6 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
+    switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
     flags.add_rename_flag(parser)
