@@ -66,6 +66,7 @@ EXCUSED: Mapping[str, str] = {
     "router/lineup.py": "tests/router/test_director.py: who takes part",
     "router/pool/sources.py": "tests/router/config/test_load.py, tests/test_docs.py: parameters",
     "router/producers/prefix_parameters.py": "tests/router/producers/test_prefix.py: by effect",
+    "router/producers/topology.py": "tests/warmroute/test_crew.py: what it states",
     "router/producers/types.py": "tests/router/test_director.py: who calls them",
     "router/request/bodies.py": "tests/router/request/test_parse.py: what all APIs share",
     "router/request/openai.py": "tests/router/request/test_parse.py: its only caller",
