@@ -148,11 +148,15 @@ def _tasks() -> Iterator[Sample]:
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:
-    """Say not ready, keep picking while Envoy looks elsewhere, then let open streams end."""
+    """Say not ready, keep picking while Envoy looks elsewhere, then let go of what is on its way.
+
+    What an answer still needs us for gets a little longer.
+    """
     state.serving = False
     log.info("router.draining", streams=parts.processor.stats.open)
     await asyncio.sleep(parts.options.drain_s)
     parts.director.draining = True
+    parts.processor.finish()
     await server.stop(STOP_GRACE_S)
 
 

@@ -28,7 +28,6 @@ IGNORED = (
     "--endpoint-target-ports",
     "--grpc-max-recv-msg-size",
     "--grpc-max-send-msg-size",
-    "--health-checking",
     "--metrics-staleness-threshold",
     "--refresh-prometheus-metrics-interval",
     "--enable-pprof",
@@ -117,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
+    switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
     flags.add_rename_flag(parser)
