@@ -18,7 +18,6 @@ from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.lineup import Lineup
-from router.neighbours import Aside, Candidates, Observer, at_once
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
@@ -26,6 +25,7 @@ from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts, HeldBack, KeptOut
 from router.producers.types import Follower, Lease, Producer
+from router.producers.unseen import UnseenRequests
 from router.request.answers import renamer
 from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
 from router.request.rewrite import renamed
@@ -36,6 +36,7 @@ from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.stopwatch import Stopwatch
+from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
 
 FAILED_STATUS = 400
@@ -110,6 +111,7 @@ class Director:
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
         self.newcomers = Newcomers(clock)
+        self._unseen = UnseenRequests()
         self.draining = False
 
     async def route(
@@ -138,7 +140,7 @@ class Director:
             record.refused = str(error)[: describe.MAX_TEXT]
             self._observer.refused(record, error)
             raise
-        leases = _leases(lineup, request, facts, decision)
+        leases = _leases([*lineup.told, self._unseen], request, facts, decision)
         describe.account(record, request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
@@ -146,7 +148,8 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        routed = self._routed(record, request, decision, added, leases)
+        sampled = request.tells_usage and self._sampled()
+        routed = Routed(record, request, decision, added, leases, sampled=sampled)
         if self._explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
@@ -162,6 +165,10 @@ class Director:
         if served and served != routed.endpoint:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
+        if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
+            failed = result != names.PREFILLED
+            self.prefill_outliers.came(record.prefill.endpoints[0], failed=failed)
+            routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
         for answerer in self.lineup.answerers:
@@ -194,25 +201,6 @@ class Director:
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = record.status is not None
         self._observer.ended(record)
-
-    def _routed(
-        self,
-        record: Record,
-        request: Request,
-        decision: Decision,
-        headers: Mapping[str, str],
-        leases: Sequence[Lease],
-    ) -> Routed:
-        return Routed(
-            record,
-            decision.addresses,
-            headers,
-            leases,
-            sampled=request.tells_usage and self._sampled(),
-            body=request.sent,
-            models=(request.model, request.asked_model) if request.rewritten_by else None,
-            answer_headers=decision.response_headers,
-        )
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""
@@ -282,7 +270,8 @@ class Director:
         return facts, describe.dropped(decision, describe.SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        """State whose answers failed and who just came; what has a choice then avoids them."""
+        """State whose answers failed, who just came and what no scrape shows yet."""
+        facts.put(self._unseen.fact())
         failing = frozenset(e.address for e in self.outliers.out(endpoints))
         prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
         if failing or prefill:
@@ -295,6 +284,8 @@ class Director:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
 
 
-def _leases(lineup: Lineup, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-    told = (follower.decided(request, facts, decision) for follower in lineup.told)
+def _leases(
+    followers: Sequence[Follower], request: Request, facts: Facts, decision: Decision
+) -> list[Lease]:
+    told = (follower.decided(request, facts, decision) for follower in followers)
     return [lease for lease in told if lease is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from router.request.parse import EVERY_API, Apis
 from router.scheduling.types import Admitter, Answerer, Profile, ProfileHandler
 
 
-class Lineup(msgspec.Struct, frozen=True, kw_only=True):
+class Lineup(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Who reads, says no, states facts, decides and is told.
 
     Attributes:
@@ -32,12 +33,12 @@ class Lineup(msgspec.Struct, frozen=True, kw_only=True):
     answerers: Sequence[Answerer] = ()
     apis: Apis = EVERY_API
 
-    @property
+    @functools.cached_property
     def told(self) -> list[Follower]:
         """Everybody who is told of a pick."""
         return [*self.producers, *self.followers]
 
-    @property
+    @functools.cached_property
     def amenders(self) -> list[Amender]:
         """Those of them who add to what the engine or the client is told."""
         return [follower for follower in self.told if isinstance(follower, Amender)]

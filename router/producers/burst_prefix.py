@@ -3,17 +3,20 @@
 The first request of a burst opens a window; when it closes, all requests in it are assigned
 together. A prefix that nobody has computed yet is in no cache, so it is the assignment that scores:
 a full match at the endpoint, nothing elsewhere. As blocks that somebody holds it does not count.
+
+Scraped figures are up to a second old, and windows are shorter: what was sent since counts, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from router.pool.endpoint import Endpoint
 from router.producers.burst_assign import Names, Replica, assign
 from router.producers.burst_parameters import BurstPrefixParameters
 from router.producers.facts import Facts, HeldPrefix, PrefixMatch, Tokens
+from router.producers.inflight import InFlightLoad
 from router.producers.prefix_chain import chain
 from router.producers.types import Lease
 from router.request.types import Request
@@ -27,6 +30,7 @@ class BurstPrefix:
         self.name = name
         self._parameters = parameters
         self._window: _Window | None = None
+        self._sent = InFlightLoad(name)
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         tokens = facts.get(Tokens)
@@ -40,8 +44,8 @@ class BurstPrefix:
         full = {} if address is None else {address: HeldPrefix(0, {}, 0, float(blocks))}
         facts.put(PrefixMatch(blocks, size, full), self.name)
 
-    def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
-        return None
+    def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease:
+        return self._sent.decided(request, Facts(), decision)
 
     async def _assigned(self, names: Names, endpoints: Sequence[Endpoint]) -> str | None:
         window = self._window
@@ -57,7 +61,7 @@ class BurstPrefix:
     def _close(self, window: _Window) -> None:
         if self._window is window:
             self._window = None
-            window.close()
+            window.close(self._sent.requests)
 
 
 class _Window:
@@ -82,20 +86,21 @@ class _Window:
         self._endpoints = endpoints
         return answer
 
-    def close(self) -> None:
-        """Assign everybody. Who has gone meanwhile is not told."""
-        addresses = assign(self._prompts, _replicas(self._endpoints), self._parameters)
+    def close(self, sent: Mapping[str, int]) -> None:
+        """Assign everybody. Who has gone meanwhile is not told. `sent`: requests in flight."""
+        replicas = _replicas(self._endpoints, sent)
+        addresses = assign(self._prompts, replicas, self._parameters)
         for answer, address in zip(self._answers, addresses, strict=True):
             if not answer.done():
                 answer.set_result(address)
 
 
-def _replicas(endpoints: Sequence[Endpoint]) -> list[Replica]:
+def _replicas(endpoints: Sequence[Endpoint], sent: Mapping[str, int]) -> list[Replica]:
     """An endpoint that was never scraped counts as the mean of the others, not as idle."""
     running = [e.metrics.running if e.metrics is not None else None for e in endpoints]
     known = [n for n in running if n is not None]
     mean = sum(known) / len(known) if known else 0.0
     return [
-        Replica(e.address, mean if n is None else n)
+        Replica(e.address, max(mean if n is None else n, sent.get(e.address, 0)))
         for e, n in zip(endpoints, running, strict=True)
     ]

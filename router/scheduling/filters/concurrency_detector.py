@@ -13,7 +13,7 @@ import msgspec
 from router.admission import saturation
 from router.admission.saturation import ConcurrencyLimits
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, InFlight
+from router.producers.facts import Facts, InFlight, Uncached
 from router.request.types import Request
 
 _NOTHING = InFlight({})
@@ -40,7 +40,11 @@ class ConcurrencyDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     in_flight_load_producer_name: str = ""
 
     def needs(self) -> tuple[tuple[type, str], ...]:
-        return ((InFlight, self.in_flight_load_producer_name),)
+        name = self.in_flight_load_producer_name
+        if self.concurrency_mode == "requests":
+            return ((InFlight, name),)
+        # Tokens are counted only where somebody knows them.
+        return ((InFlight, name), (Uncached, name))
 
     def saturation(self, endpoints: Sequence[Endpoint], facts: Facts) -> float:
         """All that is in flight over all that may be."""

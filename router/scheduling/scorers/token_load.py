@@ -26,8 +26,8 @@ class TokenLoadScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     in_flight_load_producer_name: str = ""
 
     def needs(self) -> tuple[tuple[type, str], ...]:
-        # Whoever counts what is in flight states what this request adds to it.
-        return ((InFlight, self.in_flight_load_producer_name),)
+        name = self.in_flight_load_producer_name
+        return ((InFlight, name), (Uncached, name))
 
     def score(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

@@ -27,10 +27,12 @@ from router.telemetry.doctor.case import SILENCE_S, Case, compared, counters
 from router.telemetry.doctor.finding import Finding
 from router.telemetry.doctor.window import Lasting, Window
 from router.telemetry.metrics import Sample, Values
+from router.telemetry.state import Configuration
 
 Check = Callable[[Case], Iterator[Finding]]
 
 CHECKS: Sequence[Check] = (
+    configured.not_in_force,
     configured.in_vain,
     tokenizing.away,
     tokenizing.falling_back,
@@ -75,9 +77,7 @@ _CAUSES = frozenset(
 class Doctor:
     """A listener of the pool; `tick` must be called about once a second.
 
-    Attributes:
-        comparison: What was predicted; told of each request elsewhere.
-        config_warnings: What the configuration asks for in vain.
+    The sequences may change while it lives: it looks at what is there now.
     """
 
     def __init__(
@@ -88,11 +88,13 @@ class Doctor:
         prefixes: Sequence[PrecisePrefix],
         tokenizers: Sequence[Backend],
         loads: Sequence[InFlightLoad],
+        config: Configuration,
+        comparison: Comparison,
         clock: Callable[[], float],
     ) -> None:
-        """`clock` gives Unix time."""
-        self.comparison = Comparison()
-        self.config_warnings: Sequence[str] = ()
+        """`comparison` is told of each request elsewhere; `clock` gives Unix time."""
+        self.comparison = comparison
+        self._config = config
         self._pool = pool
         self._decisions = decisions
         self._prefixes = prefixes
@@ -183,7 +185,7 @@ class Doctor:
             grown=self._window.growth,
             window_s=now - self._window.since,
             lasting_s=lambda key: self._lasting.for_s(now, key),
-            config_warnings=self.config_warnings,
+            config=self._config,
         )
 
 

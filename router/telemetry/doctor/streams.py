@@ -216,8 +216,6 @@ def _stores(record: Record) -> bool:
         return False
     whole = record.total_blocks * record.block_size
     cached = record.predicted_cached_tokens or 0
-    if record.prefill is not None:
-        cached = record.prefill.predicted_cached_tokens or 0
     # The block with the last token is computed again, but stored before.
     return whole - cached > record.block_size
 

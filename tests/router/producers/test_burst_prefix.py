@@ -74,10 +74,31 @@ async def test_an_endpoint_never_scraped_is_not_taken_for_idle() -> None:
     assert placed == [full("b")] * 2
 
 
+async def test_what_was_just_sent_counts_before_any_scrape_says_so() -> None:
+    burst = producer(maxBatchSize=2)
+    endpoints = [make.endpoint("a", running=0), make.endpoint("b", running=1)]
+    leases, places = [], []
+    for window in range(3):
+        first, second = await asyncio.gather(
+            *(place(burst, 500 * window, endpoints=endpoints) for _ in range(2))
+        )
+        assert first == second
+        assert first is not None
+        (address,) = first.held
+        places.append(address)
+        leases += [burst.decided(make.request(), Facts(), make.decision(address)) for _ in range(2)]
+    assert places == ["a", "b", "a"]
+    for lease in leases:
+        lease.ended()
+    assert await asyncio.gather(*(place(burst, 0, endpoints=endpoints) for _ in range(2))) == [
+        full("a"),
+        full("a"),
+    ]
+
+
 async def test_what_has_no_tokens_does_not_wait() -> None:
     burst, facts = producer(), Facts()
     async with asyncio.timeout(5):
         await burst.produce(make.request(), ENDPOINTS, facts)
         assert facts.get(PrefixMatch) is None
         assert await place(burst, 0, 0) == PrefixMatch(0, 64, {})
-    assert burst.decided(make.request(), facts, make.decision("x")) is None

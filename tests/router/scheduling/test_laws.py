@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,8 @@ PARAMETERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["a"]}]},
     ],
     "prefix-cache-affinity-filter": [{}, {"maxTTFTPenaltyMs": 1, "explorationProbability": 0.5}],
+    "session-affinity-filter": [{}, {"strategy": "session_id"}],
+    "session-affinity-scorer": [{}, {"strategy": "session_id"}],
     "topology-affinity-filter": [{}, {"minAffinity": "zone"}],
     "utilization-filter": [
         {},
@@ -153,7 +156,9 @@ def stated(facts: list[object]) -> Facts:
     return known
 
 
-REQUESTS = st.builds(make.request, headers=st.sampled_from([{}, {"x-tier": "a"}]))
+SESSION = {"x-session-token": b64encode(b"default/10.0.0.3:8000-rank-0").decode()}
+
+REQUESTS = st.builds(make.request, headers=st.sampled_from([{}, {"x-tier": "a"}, SESSION]))
 
 
 def plugins(table: Mapping[str, type]) -> Mapping[str, Any]:

@@ -58,8 +58,10 @@ def test_what_no_engine_computed_as_planned_does_not_count(fields: dict[str, Any
 
 
 def test_what_was_prefilled_elsewhere_counts_there() -> None:
-    stage = StageRecord(profile="prefill", endpoints=("p:1",), predicted_cached_tokens=16)
-    assert compared(changed(prefill=stage)) == {"p:1": Predicted(1, 70, 16)}
+    stage = StageRecord(profile="prefill", endpoints=("p:1",))
+    assert compared(changed(prefill=stage, predicted_cached_tokens=16)) == {
+        "p:1": Predicted(1, 70, 16)
+    }
 
 
 def test_what_lies_in_other_memory_is_no_hit_to_the_engine() -> None:

@@ -37,7 +37,7 @@ async def pages(
             ready=lambda: ready,
             degraded=lambda: ["something"],
             state=lambda: {"endpoints": []},
-            match=match,
+            match=lambda: match,
             max_body_bytes=1000,
             open_debug=open_debug,
             doctor=doctor,

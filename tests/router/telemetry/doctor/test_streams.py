@@ -35,6 +35,8 @@ def test_an_endpoint_whose_events_nobody_reads_is_named() -> None:
         prefixes=[unread],
         tokenizers=[],
         loads=[],
+        config=ward.config,
+        comparison=ward.comparison,
         clock=lambda: 0.0,
     )
     found = doctor.findings()
@@ -89,15 +91,15 @@ def test_silence_is_no_wonder_where_nothing_new_was_computed() -> None:
     ward.answered(status=None)
     ward.answered(total_blocks=0)
     ward.answered(served=B)
-    split = StageRecord(profile="p", endpoints=(B,), predicted_cached_tokens=64)
-    ward.answered(prefill=split)
+    split = StageRecord(profile="p", endpoints=(B,))
+    ward.answered(prefill=split, predicted_cached_tokens=64)
     ward.wait(100)
     assert ward.codes() == []
 
 
 def test_who_prefilled_has_to_tell_of_it() -> None:
     ward = Ward()
-    split = StageRecord(profile="p", endpoints=(B,), predicted_cached_tokens=0)
+    split = StageRecord(profile="p", endpoints=(B,))
     ward.answered(A, prefill=split)
     ward.wait(100)
     assert ward.codes() == [("no-events", B)]
@@ -162,5 +164,5 @@ def test_what_is_known_of_an_endpoint_goes_with_it() -> None:
     ward.answered()
     ward.fixture.pool.replace([make.endpoint(B)])
     ward.fixture.pool.scraped(B, EngineMetrics(waiting=0, running=0, scraped_at=1e9))
-    assert A not in ward.doctor.comparison.predicted
+    assert A not in ward.comparison.predicted
     assert [f for f in ward.findings() if f.code == "engine-restarted"] == []

@@ -8,6 +8,7 @@ from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.inflight import InFlightLoad
 from router.producers.tokens import TokenStats
 from router.request.types import Request
+from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.doctor.finding import Finding
@@ -28,6 +29,15 @@ class Backend:
         raise NotImplementedError
 
 
+class Configured:
+    """A configuration that is in force."""
+
+    def __init__(self) -> None:
+        self.error: str | None = None
+        self.reloads = self.failures = 0
+        self.warnings: tuple[str, ...] = ()
+
+
 class Ward:
     """Nothing is wrong until a test does something."""
 
@@ -37,12 +47,16 @@ class Ward:
         self.decisions = Decisions()
         self.backend = Backend()
         self.load = InFlightLoad("load")
+        self.config = Configured()
+        self.comparison = Comparison()
         self.doctor = Doctor(
             self.fixture.pool,
             self.decisions,
             prefixes=[self.fixture.prefix],
             tokenizers=[self.backend],
             loads=[self.load],
+            config=self.config,
+            comparison=self.comparison,
             clock=lambda: self.now,
         )
         self.fixture.pool.listen(self.doctor)
@@ -74,7 +88,7 @@ class Ward:
         for name, value in told.items():
             setattr(record, name, value)
         self.decisions.add(record)
-        self.doctor.comparison.ended(record)
+        self.comparison.ended(record)
         return record
 
     def findings(self, silence_s: float = 30.0) -> list[Finding]:
