@@ -92,7 +92,7 @@ class _Handlers:
         self._pages = pages
 
     async def metrics(self, request: web.Request) -> web.Response:
-        text = generate_latest(self._pages.metrics.registry)
+        text = generate_latest(self._pages.metrics.published)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def healthz(self, request: web.Request) -> web.Response:
