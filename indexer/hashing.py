@@ -72,7 +72,9 @@ def content_hashes(tokens: bytes, block_size: int) -> list[int]:
     """Content hashes of the full blocks of packed `tokens`."""
     block_bytes = block_size * TOKEN_BYTES
     whole = memoryview(tokens)[: len(tokens) // block_bytes * block_bytes]
-    return [xxh3_64_intdigest(b, LOCAL_SEED) for (b,) in struct.iter_unpack(f"{block_bytes}s", whole)]
+    return [
+        xxh3_64_intdigest(b, LOCAL_SEED) for (b,) in struct.iter_unpack(f"{block_bytes}s", whole)
+    ]
 
 
 def spread_media(media: MediaIds, parts: int) -> MediaIds:

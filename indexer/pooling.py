@@ -84,22 +84,23 @@ class Pooling:
 
     def apply(self, told: PoolTold, pool: Holder, members: Sequence[Holder]) -> Counter[Reason]:
         """Take in what a pool says of these engines; returns what was left out, and why."""
-        tiers = [told.tier] if told.tier else LOWER
         rejected: Counter[Reason] = Counter()
-        for holder in members:
-            for tier in tiers:
-                match told.change:
-                    case Change.STORED:
-                        for name in told.names:
-                            reason = self._store(pool, holder, tier, name)
-                            if reason is not None:
-                                rejected[reason] += 1
-                    case Change.REMOVED:
-                        self._unwait(holder, tier, told.names)
-                        self._index.remove(holder, tier, told.names)
-                    case Change.CLEARED:
-                        self._unwait(holder, tier, list(self._waiting))
-                        self._index.clear_tier(holder, tier)
+        targets = [(holder, tier) for tier in _tiers(told) for holder in members]
+        match told.change:
+            case Change.STORED:
+                for name in told.names:
+                    for holder, tier in targets:
+                        reason = self._store(pool, holder, tier, name)
+                        if reason is not None:
+                            rejected[reason] += 1
+            case Change.REMOVED:
+                for holder, tier in targets:
+                    self._unwait(holder, tier, told.names)
+                    self._index.remove(holder, tier, told.names)
+            case Change.CLEARED:
+                for holder, tier in targets:
+                    self._unwait(holder, tier, list(self._waiting))
+                    self._index.clear_tier(holder, tier)
         return rejected
 
     def drop(self, pool: Holder) -> None:
@@ -156,6 +157,10 @@ class Pooling:
                 waiting -= {entry for entry in waiting if entry[1:] == (holder, tier)}
                 if not waiting:
                     del self._waiting[name]
+
+
+def _tiers(told: PoolTold) -> Sequence[str]:
+    return [told.tier] if told.tier else LOWER
 
 
 class PooledLedger(Ledger):

@@ -22,7 +22,7 @@ from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
-from indexer.pooling import PooledLedger, PoolLedger, Pooling
+from indexer.pooling import PooledLedger, Pooling, PoolLedger
 from indexer.speculative import GuessStats, Speculative, Ticket
 from indexer.storage import StorageLedger, is_shared, shared_by
 

@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("warmroute.serve", "the router (endpoint picker)"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
+    "conductor": ("warmroute.conductor", "only the index and Motor's kv-conductor API"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A

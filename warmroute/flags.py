@@ -84,13 +84,19 @@ def size(text: str) -> int:
     return int(Decimal(told[1]) * _UNITS[told[2]])
 
 
-def add_index_flags(parser: argparse._ActionsContainer) -> None:
-    """What the index may take, and where it is kept."""
+def add_index_bytes(parser: argparse._ActionsContainer) -> None:
+    """What the index may take."""
     add = parser.add_argument
     add("--index-bytes", type=size, default=DEFAULT_INDEX_BYTES, metavar="BYTES",
         help="what all indexed blocks may take; 0: no bound; default 2Gi")  # fmt: skip
     add("--index-bytes-per-endpoint", type=size, default=0, metavar="BYTES",
         help="what those of one endpoint may take; 0: no bound; default")  # fmt: skip
+
+
+def add_index_flags(parser: argparse._ActionsContainer) -> None:
+    """What the index may take, and where it is kept."""
+    add_index_bytes(parser)
+    add = parser.add_argument
     add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
     add("--state-interval", type=duration, default=20.0, help="between two savings")
 

@@ -1,4 +1,4 @@
-"""A hash as engines, pools and their clients spell it: number, bytes, hexadecimal or decimal text."""
+"""A hash as engines, pools and clients spell it: number, bytes, hexadecimal or decimal text."""
 
 from __future__ import annotations
 

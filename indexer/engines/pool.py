@@ -26,7 +26,7 @@ from indexer.events import (
 )
 from indexer.media import LOWER, tier_of
 
-_CHANGES: Mapping[str, Change] = {
+CHANGES: Mapping[str, Change] = {
     "stored": Change.STORED,
     "removed": Change.REMOVED,
     "cleared": Change.CLEARED,
@@ -74,7 +74,7 @@ def pool_event(raw: object, tiers: Sequence[str]) -> Sequence[PoolTold] | Reason
     if not isinstance(raw, dict):
         return Reason.BAD_EVENT
     kind = raw.get("event_type") or raw.get("type")
-    change = _CHANGES.get(kind.lower()) if isinstance(kind, str) else None
+    change = CHANGES.get(kind.lower()) if isinstance(kind, str) else None
     if change is None:
         return Reason.UNKNOWN_EVENT
     try:
@@ -109,7 +109,7 @@ def _events(content: object) -> Sequence[Any] | None:
 def _is_of_a_pool(raw: object) -> bool:
     if not isinstance(raw, dict):
         return False
-    return not _OF_POOLS.isdisjoint(raw) or raw.get("type") in _CHANGES
+    return not _OF_POOLS.isdisjoint(raw) or raw.get("type") in CHANGES
 
 
 def _settled(batch: Batch, tier: str) -> Batch:
