@@ -44,6 +44,8 @@ def events_of(event: Mapping[str, Any], block_size: int) -> Sequence[Event]:
         raise Malformed("data: expected an object")
     try:
         return _events(data, block_size)
+    except KeyError as error:
+        raise Malformed(f"{error} is missing") from error
     except (ValueError, TypeError, OverflowError) as error:
         raise Malformed(str(error)) from error
 
@@ -61,7 +63,8 @@ def _events(data: Mapping[str, Any], block_size: int) -> Sequence[Event]:
         case Change.CLEARED:
             return [AllBlocksCleared(tier if medium else None)]
         case Change.REMOVED:
-            return [BlockRemoved(_names(data), tier, settled=True)]
+            names = list(dict.fromkeys(_names(data)))
+            return [BlockRemoved(names, tier, settled=True)]
         case Change.STORED if data.get("blocks"):
             return [_with_contents(data["blocks"], _parent(data), block_size, tier)]
         case Change.STORED if data.get("token_ids"):
@@ -97,7 +100,7 @@ def _with_tokens(data: Mapping[str, Any], block_size: int, tier: str) -> BlockSt
 def _names(data: Mapping[str, Any]) -> list[int]:
     told = [*data.get("block_hashes", ()), *data.get("seq_hashes", ())]
     told += [block["block_hash"] for block in data.get("blocks", ())]
-    return list(dict.fromkeys(map(number, told)))
+    return [number(value) for value in told]
 
 
 def _parent(data: Mapping[str, Any]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,8 +40,8 @@ def posted(*events: dict[str, Any], rank: int = 0, **fields: Any) -> dict[str, A
     return {"instance_id": ENGINE, "block_size": SIZE, "events": told, "shutdown": False, **fields}
 
 
-def of_pool(kind: str, names: list[int], **fields: Any) -> dict[str, Any]:
-    return {"event_id": 1, "event_type": kind, "medium": "cpu", "seq_hashes": names, **fields}
+def of_pool(kind: str, names: Sequence[int | str], **fields: Any) -> dict[str, Any]:
+    return {"event_id": 1, "event_type": kind, "medium": "cpu", "seq_hashes": [*names], **fields}
 
 
 # -- from events to answers ---------------------------------------------------------------------
@@ -170,7 +170,7 @@ async def test_a_node_pool_of_yuanrong_counts_for_the_ranks_of_its_node(
     api: Api, context: Context
 ) -> None:
     with Publisher(context) as engine, Publisher(context) as pool:
-        backend = {"store_backend": "YuanRong"}
+        backend: dict[str, Any] = {"store_backend": "YuanRong"}
         body = registering(medium_endpoints={"npu": engine.endpoint}, **backend)
         assert (await api.post("/register", body)).status == 201
         body = registering("yuanrong-pool-1", medium_endpoints={"cpu": pool.endpoint}, **backend)
