@@ -10,7 +10,7 @@ JOBS ?= 2
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format bench peers proto bootstraps wheel-test clean
+.PHONY: help install run test check format bench peers proto bootstraps body-modes wheel-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -44,6 +44,9 @@ proto: $(DEV_STAMP) ## generate the gRPC code from proto/
 
 bootstraps: $(DEV_STAMP) ## render the Envoy bootstraps in envoy/
 	$(BIN)/python -m tests.support.bootstraps envoy
+
+body-modes: $(DEV_STAMP) ## observe every body mode and write the table into docs/ext_proc.md
+	$(BIN)/python -m tests.support.body_modes docs/ext_proc.md
 
 wheel-test: $(DEV_STAMP) ## build the wheel and look into it
 	$(BIN)/python -m pytest tests/test_wheel.py

@@ -25,8 +25,9 @@ import msgspec
 from bench import engine, events
 from bench.cpu import Usage
 from simulator.config import BUNDLED_MODEL_DIR
-from warmroute.bootstrap import EnvoySettings, render
+from warmroute.bootstrap import render
 from warmroute.children import python
+from warmroute.envoy_settings import EnvoySettings
 
 READY_S = 60.0
 STOP_S = 10.0

@@ -15,23 +15,37 @@ from typing import Protocol
 
 import msgspec
 
+from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
+from router.lineup import Lineup
+from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
-from router.producers.facts import Facts, PrefixMatch, Tokens
+from router.pool.rewrites import choose
+from router.pool.subset import within
+from router.producers.facts import Facts, HeldBack, KeptOut
 from router.producers.types import Follower, Lease, Producer
-from router.request.parse import kind_of, parse
+from router.request.answers import renamer
+from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
+from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
-from router.scheduling.types import Admitter, Decision, Dropped, Profile, ProfileHandler
+from router.routed import Reading, Routed
+from router.scheduling.conditional import refuse_uncached, wants_cached
+from router.scheduling.newcomers import Newcomers
+from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.telemetry.decisions import Record
 
-MAX_NAME = 256
-"""Characters of a client's names that are kept in records, logs and metrics."""
-
+SUBSET = "subset-hint"
 SERVED_MODELS = "served-models"
 """What records call the step that leaves out endpoints which do not serve the model."""
+
+FAILED_STATUS = 400
+"""From this status on an answer holds nothing to read."""
+
+UNREACHED_STATUS = 503
+"""What an endpoint counts as that another one had to stand in for."""
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
@@ -68,32 +82,21 @@ class Observer(Protocol):
         """It was refused."""
         ...
 
+    def gap(self, record: Record, seconds: float) -> None:
+        """So long after the last one another piece of its streamed answer came."""
+        ...
+
     def ended(self, record: Record) -> None:
         """Its exchange is over."""
         ...
 
 
-class Routed:
-    """A request on its way: what Envoy is told, and what must be given back at its end."""
-
-    def __init__(
-        self,
-        record: Record,
-        destination: str,
-        headers: Mapping[str, str],
-        leases: Sequence[Lease],
-        sampled: bool,
-    ) -> None:
-        self.record = record
-        self.destination = destination
-        self.headers = headers
-        self.leases = leases
-        self.sampled = sampled
-        self.usage: UsageReader | None = None
-
-
 class Director:
-    """Decides; holds no request itself."""
+    """Decides; holds no request itself.
+
+    Attributes:
+        lineup: Who takes part in a decision. A new one counts from the next request on.
+    """
 
     def __init__(
         self,
@@ -107,70 +110,120 @@ class Director:
         clock: Callable[[], float],
         followers: Sequence[Follower] = (),
         admitters: Sequence[Admitter] = (),
+        answerers: Sequence[Answerer] = (),
         aside: Aside = _at_once,
         usage_sample: int = 50,
-        allow_kv_transfer_params: bool = False,
+        apis: Apis = EVERY_API,
+        objectives: Callable[[], Mapping[str, int]] = dict,
+        model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
+        rename_answers: bool = False,
+        subset_hints: bool = True,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop.
+        what takes long beside the event loop. `objectives`: priority by name.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
-        self._profiles = profiles
-        self._handler = handler
+        self.lineup = Lineup(
+            profiles=profiles,
+            handler=handler,
+            producers=producers,
+            followers=followers,
+            admitters=admitters,
+            answerers=answerers,
+            apis=apis,
+        )
         self._pool = pool
-        self._producers = producers
-        self._followers = [*producers, *followers]
-        self._admitters = admitters
         self._observer = observer
         self._rng = rng
         self._clock = clock
         self._aside = aside
         self._usage_sample = usage_sample
-        self._allow_kv_transfer_params = allow_kv_transfer_params
+        self._objectives = objectives
+        self._model_rewrites = model_rewrites
+        self._rename_answers = rename_answers
+        self._subset_hints = subset_hints
+        self._limits = limits
         self.outliers = Outliers(clock)
+        self.prefill_outliers = Outliers(clock, scrapes_tell=False)
+        self.newcomers = Newcomers(clock)
         self.draining = False
 
-    async def route(self, headers: Mapping[str, str], body: bytes | None) -> Routed:
-        """Decide where a request goes. Raises RouterError."""
-        arrived = self._clock()
+    async def route(
+        self,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        subset: Sequence[str] | None = None,
+    ) -> Routed:
+        """Decide where a request goes. Raises RouterError.
+
+        `subset`: the endpoints the data plane allows, as it writes them; None: all.
+        """
+        arrived, lineup = self._clock(), self.lineup
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
-        record = Record(
-            request_id=request_id[:MAX_NAME], at=arrived, kind=kind_of(headers), model=""
-        )
+        kind = api_of(headers, lineup.apis)
+        short_id = request_id[: describe.MAX_NAME]
+        record = Record(request_id=short_id, at=arrived, kind=kind, model="")
         try:
-            request = await self._parse(headers, body, request_id)
-            record.kind, record.model = request.kind, request.model[:MAX_NAME]
-            facts, decision = await self._decide(request)
+            request = await self._parse(headers, body, request_id, lineup.apis)
+            describe.request(record, request)
+            facts, decision = await self._decide(lineup, request, subset)
         except RouterError as error:
             record.refused = str(error)
             self._observer.refused(record, error)
             raise
-        leases = self._lease(request, facts, decision)
-        _describe(record, facts, decision)
+        leases = _leases(lineup, request, facts, decision)
+        describe.account(record, request, facts)
+        describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
         self._observer.routed(record)
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        sampled = request.tells_usage and self._sampled()
-        return Routed(record, decision.addresses[0], added, leases, sampled)
+        return Routed(
+            record,
+            decision.addresses,
+            added,
+            leases,
+            sampled=request.tells_usage and self._sampled(),
+            body=request.sent,
+            models=(request.model, request.asked_model) if request.rewritten_by else None,
+            answer_headers=decision.response_headers,
+        )
 
-    def responded(self, routed: Routed, status: int, headers: Mapping[str, str]) -> bool:
-        """The response headers came. Returns whether its body should be read."""
-        routed.record.status = status
-        self.outliers.answered(routed.destination, status)
+    def responded(
+        self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
+    ) -> Reading:
+        """The response headers came. `served` is who gave them, where the data plane says."""
+        record = routed.record
+        record.status = status
+        content_type = headers.get("content-type", "")
+        record.streamed = "text/event-stream" in content_type.lower()
+        if served and served != routed.endpoint:
+            self._served_by(routed, served)
+        self.outliers.answered(routed.endpoint, status)
         for lease in routed.leases:
             lease.responded(status)
-        if routed.sampled and status < 400:
-            routed.usage = UsageReader(headers.get("content-type", ""))
-        return routed.usage is not None
+        for answerer in self.lineup.answerers:
+            routed.answer_headers |= answerer.answer_headers(served)
+        if status < FAILED_STATUS:
+            routed.succeeded()
+            if routed.sampled:
+                routed.usage = UsageReader(content_type)
+            if routed.models is not None and self._rename_answers:
+                encoding = headers.get(names.CONTENT_ENCODING, "")
+                routed.renamer = renamer(content_type, encoding, *routed.models)
+        return routed.reading
 
-    def chunk(self, routed: Routed, data: bytes, *, end: bool) -> None:
-        """A piece of the response body came."""
+    def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
+        """A piece of the response body came. Returns what goes on to the client."""
+        if data:
+            self._clocked(routed)
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
+        return data if routed.renamer is None else routed.renamer.feed(data, end=end)
 
     def ended(self, routed: Routed) -> None:
         """The exchange is over. Must be called exactly once for each Routed."""
@@ -184,65 +237,84 @@ class Director:
         record.completed = record.status is not None
         self._observer.ended(record)
 
+    def _served_by(self, routed: Routed, address: str) -> None:
+        """Account for the endpoint that answers; the one picked first could not be reached."""
+        if any(endpoint.address == address for endpoint in self._pool.candidates()):
+            self.outliers.answered(routed.endpoint, UNREACHED_STATUS)
+            routed.served_by(address)
+
+    def _clocked(self, routed: Routed) -> None:
+        now, record = self._clock(), routed.record
+        if record.first_ms is None:
+            record.first_ms = (now - record.at) * 1e3
+        elif record.streamed:
+            self._observer.gap(record, now - routed.chunk_at)
+        routed.chunk_at = now
+
     async def _parse(
-        self, headers: Mapping[str, str], body: bytes | None, request_id: str
+        self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
     ) -> Request:
         if self.draining:
             raise ShuttingDown("the router is shutting down")
-        allow = self._allow_kv_transfer_params
-        if body is None or len(body) < LARGE_BODY_BYTES:
-            return parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        return await self._aside(
-            lambda: parse(headers, body, request_id, allow_kv_transfer_params=allow)
-        )
+        # A packed body may be large however short it is.
+        small = body is None or len(body) < LARGE_BODY_BYTES
+        if small and "content-encoding" not in headers:
+            return self._read(headers, body, request_id, apis)
+        return await self._aside(lambda: self._read(headers, body, request_id, apis))
 
-    async def _decide(self, request: Request) -> tuple[Facts, Decision]:
+    def _read(
+        self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
+    ) -> Request:
+        request = parse(headers, body, request_id, self._limits, apis)
+        priority = self._objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
+        if priority:
+            request = msgspec.structs.replace(request, priority=priority)
+        wanted = names.text_of(headers, names.MODEL_REWRITE)
+        choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
+        return request if choice is None else renamed(request, choice.model, choice.rule)
+
+    async def _decide(
+        self, lineup: Lineup, request: Request, subset: Sequence[str] | None
+    ) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
-        for producer in self._producers:
+        for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
+        facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:
-            raise NoEndpoints(f"no endpoint that serves {request.model[:MAX_NAME]!r} is available")
-        endpoints = self.outliers.without(serving)
-        for admitter in self._admitters:
-            admitter.admit(request, endpoints, facts)
-        decision = self._handler.decide(request, self._profiles, endpoints, facts, self._rng)
-        return facts, _with_others(decision, candidates, serving)
+            model = request.model[: describe.MAX_NAME]
+            raise NoEndpoints(f"no endpoint that serves {model!r} is available")
+        hinted = self._subset_hints and subset is not None
+        allowed = within(serving, subset or ()) if hinted else serving
+        if serving and not allowed:
+            raise NoEndpoints("no endpoint that the data plane allows is available")
+        for admitter in lineup.admitters:
+            admitter.admit(request, self.outliers.without(allowed), facts)
+        self._keep_out(allowed, facts)
+        decision = lineup.handler.decide(request, lineup.profiles, allowed, facts, self._rng)
+        if wants_cached(request):
+            profile = lineup.profiles[decision.primary.profile]
+            refuse_uncached(decision, facts, profile.prefix_producer)
+        for amender in lineup.amenders:
+            decision = amender.amended(request, facts, decision)
+        decision = describe.dropped(decision, SUBSET, serving, allowed)
+        return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 
-    def _lease(self, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-        told = (follower.decided(request, facts, decision) for follower in self._followers)
-        return [lease for lease in told if lease is not None]
+    def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
+        """State whose answers failed and who just came; what has a choice then avoids them."""
+        failing = frozenset(e.address for e in self.outliers.out(endpoints))
+        prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
+        if failing or prefill:
+            facts.put(KeptOut(failing, prefill))
+        new = self.newcomers.held_back(endpoints, facts)
+        if new:
+            facts.put(HeldBack(new))
 
     def _sampled(self) -> bool:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
 
 
-def _with_others(
-    decision: Decision, candidates: Sequence[Endpoint], serving: Sequence[Endpoint]
-) -> Decision:
-    """Name the candidates that do not serve the model among those that were dropped."""
-    if len(serving) == len(candidates):
-        return decision
-    addresses = {endpoint.address for endpoint in serving}
-    others = tuple(e.address for e in candidates if e.address not in addresses)
-    return msgspec.structs.replace(decision, left_out=(Dropped(SERVED_MODELS, others),))
-
-
-def _describe(record: Record, facts: Facts, decision: Decision) -> None:
-    record.endpoint = decision.endpoint.address
-    primary = decision.primary
-    record.totals, record.scores = primary.totals, primary.scores
-    record.dropped = (*decision.left_out, *primary.dropped)
-    tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
-    if tokens is None:
-        return
-    record.prompt_tokens = tokens.count
-    if match is None:
-        return
-    record.prefix = match.held
-    held = match.held.get(decision.endpoint.address)
-    blocks = held.speculative if held else 0
-    # An engine computes at least the last token again.
-    reusable = min(blocks, max(tokens.count - 1, 0) // match.block_size)
-    record.predicted_cached_tokens = reusable * match.block_size
+def _leases(lineup: Lineup, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
+    told = (follower.decided(request, facts, decision) for follower in lineup.told)
+    return [lease for lease in told if lease is not None]

@@ -2,6 +2,7 @@
 
     RouterError               status   x-llm-d-request-dropped-reason
     ├── BadRequest            400      -
+    ├── NotCached             412      -
     ├── BodyTooLarge          413      -
     ├── NoEndpoints           503      rejected-no-endpoints
     ├── Saturated             429      rejected-saturated
@@ -18,11 +19,17 @@ from typing import ClassVar
 
 
 class RouterError(Exception):
-    """Base of what this package raises on purpose; its text is shown to the client."""
+    """Base of what this package raises on purpose; its text is shown to the client.
+
+    Attributes:
+        stage: The stage that had nobody, where a request has several.
+    """
 
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "InternalServerError"
     dropped_reason: ClassVar[str | None] = None
+
+    stage: str = ""
 
 
 class BadRequest(RouterError):
@@ -30,6 +37,13 @@ class BadRequest(RouterError):
 
     status = 400
     kind = "BadRequestError"
+
+
+class NotCached(RouterError):
+    """The client wants an answer only from a cache, and the endpoint picked holds nothing."""
+
+    status = 412
+    kind = "PreconditionFailed"
 
 
 class BodyTooLarge(RouterError):

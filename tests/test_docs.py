@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -19,17 +20,23 @@ from indexer.block import Trust
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored
 from router import catalog
 from router.config.builtin import BUILTIN
+from router.config.inactive import INACTIVE
 from router.config.load import load
 from router.errors import RouterError
 from router.extproc import headers
 from router.pool.discovery.file import parse as parse_endpoints
 from router.producers.tokens import Missing
+from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
 from tests.support import markdown
 from tests.support.commands import parsed
 from tests.support.markdown import ROOT
+from tokenizer_sidecar.metrics import PREFIX, Sources, registry
+from tokenizer_sidecar.pb.tokenizer_pb2 import Outcome
+from tokenizer_sidecar.stats import Stats
+from warmroute import tokenizer
 from warmroute.cli import COMMANDS
 
 PLUGINS = markdown.read("docs/plugins.md")
@@ -44,6 +51,8 @@ TERMS = frozenset(
         "candidate",
         "profile",
         "profile handler",
+        "decider",
+        "stage",
         "filter",
         "scorer",
         "picker",
@@ -111,17 +120,29 @@ def test_the_example_of_a_section_loads_without_a_warning(name: str) -> None:
 
 
 def test_the_overview_names_each_plugin_under_its_role() -> None:
-    listed = {row[0]: set(re.findall(r"#([a-z-]+)", row[1])) for row in overview()}
+    listed = {row[0]: set(re.findall(r"#([a-z0-9-]+)", row[1])) for row in overview()}
     assert listed == {
+        "parser": set(catalog.PARSERS),
+        "admitter": set(catalog.ADMITTERS),
+        "saturation detector": set(catalog.DETECTORS),
         "profile handler": set(catalog.HANDLERS),
+        "decider": set(catalog.DECIDERS),
+        "built in": set(catalog.BUILT_IN),
         "filter": set(catalog.FILTERS),
         "scorer": set(catalog.SCORERS),
         "picker": set(catalog.PICKERS),
+        "answer": set(catalog.ANSWERERS),
         "producer": set(catalog.PRODUCERS),
         "data source": set(catalog.SOURCES),
         "extractor": set(catalog.EXTRACTORS),
         "discovery": set(catalog.DISCOVERIES),
     }
+
+
+def test_the_types_that_do_not_run_are_listed() -> None:
+    table = PLUGINS.partition("\n# Accepted, and not run\n")[2]
+    listed = {row[0].strip("`"): tuple(row[1:]) for row in markdown.rows(table)}
+    assert listed == {kind: (entry.role, entry.why) for kind, entry in INACTIVE.items()}
 
 
 def test_the_reasons_for_missing_tokens_are_all_named() -> None:
@@ -255,6 +276,8 @@ def _pages() -> Pages:
 @EVERY_FILE
 def test_metrics_that_are_named_are_declared(path: Path) -> None:
     sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").glob("*.py"))
+    sidecar = (ROOT / "tokenizer_sidecar" / "metrics.py").read_text()
+    sources += sidecar.replace("{PREFIX}", PREFIX)
     prose = markdown.prose(markdown.read(path))
     for name in re.findall(r"`(?:llm_d_epp|warmroute)_(\w+)", prose):
         assert re.search(rf'"(?:\w+_)?{name.removesuffix("_total")}"', sources), name
@@ -285,6 +308,28 @@ def test_the_performance_page_lists_every_bench() -> None:
     assert [row[0].strip("`") for row in markdown.rows(table)] == list(BENCHES)
 
 
+def test_the_tokenizer_page_lists_every_flag_with_its_default() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    tokenizer.add_arguments(parser)
+    flags = {action.option_strings[0]: action.default for action in parser._actions}
+    table = markdown.sections(markdown.read("docs/tokenizer.md"))["Flags"]
+    listed = {row[0].strip("`"): row[1].strip("`") for row in markdown.rows(table)}
+    assert set(listed) == set(flags)
+    by_machine = {"--workers", "--model", "--metrics-port", "--socket-mode"}
+    for name in set(flags) - by_machine:
+        assert listed[name] == str(flags[name]).removesuffix(".0"), name
+    assert int(listed["--socket-mode"], 8) == flags["--socket-mode"]
+
+
+def test_the_tokenizer_page_lists_every_metric_and_outcome() -> None:
+    page = markdown.read("docs/tokenizer.md")
+    exposed = registry(Sources(Stats(), missing=lambda: {"m": ""})).collect()
+    for family in exposed:
+        assert f"`{family.name}{'_total' if family.type == 'counter' else ''}`" in page
+    for outcome in set(Outcome.keys()) - {"OUTCOME_UNSPECIFIED"}:
+        assert f"`{outcome.lower()}`" in page
+
+
 def test_the_tour_shows_a_decision_record_with_all_its_fields() -> None:
     (shown_record,) = markdown.blocks(markdown.read("docs/tour.md"), "json")
     record = msgspec.json.decode(shown_record, type=Record)
@@ -302,6 +347,16 @@ def test_the_protocol_page_names_every_header_that_never_passes() -> None:
     text = markdown.read("docs/ext_proc.md")
     for name in headers.REMOVED:
         assert f"`{name}`" in text
+
+
+def test_the_protocol_page_lists_every_api_that_is_read() -> None:
+    table = markdown.sections(markdown.read("docs/ext_proc.md"))["Which bodies are read"]
+    listed: dict[str, str] = {}
+    for paths, names, _ in markdown.rows(table):
+        each = re.findall(r"`(.+?)`", names)
+        told = re.findall(r"`(.+?)`", paths)
+        listed |= dict(zip(told, each * len(told) if len(each) == 1 else each, strict=True))
+    assert listed == {path: api.name for path, api in APIS.items()}
 
 
 def test_the_protocol_page_lists_every_refusal() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from os.path import commonprefix
 
 from tokenizer_sidecar.errors import Unproven
@@ -31,14 +32,27 @@ class AddedTokens:
         self._normalized = _Finder(
             {normalize(t.content): id_of[t.content] for t in tokens if t.normalized}
         )
+        self.ids = {**self._raw.ids, **self._normalized.ids}
+        """Of everything that is looked for."""
+        self.apart = _apart(self.ids)
+        """No two of the texts can overlap, so that the order they are sought in does not matter."""
+        self._any = re.compile(any_of(self.ids))
         specials = {t.content for t in tokens if t.special and not t.normalized}
-        self.separators = _never_hidden(specials, self._raw.texts)
+        self.separators = _never_hidden(specials, self._raw.ids)
         """Special tokens that are one wherever their text stands."""
 
     @property
     def texts(self) -> set[str]:
         """Everything that is looked for."""
-        return {*self._raw.texts, *self._normalized.texts}
+        return set(self.ids)
+
+    def found_in(self, text: str) -> set[str]:
+        """Which of the texts stand in a normalized text. For texts that are apart."""
+        return set(self._any.findall(text)) if self.ids else set()
+
+    def stand_alone(self, text: str) -> bool:
+        """Normalizing changes nothing, so that looking for all the texts at once finds the same."""
+        return self.apart and self._normalize(text) == text
 
     def split(self, text: str) -> Iterator[str | int]:
         """The ids of added tokens, and what is between them in normalized form."""
@@ -51,12 +65,8 @@ class AddedTokens:
 
 class _Finder:
     def __init__(self, ids: Mapping[str, int]) -> None:
-        self._ids = {text: id_ for text, id_ in ids.items() if text}
-        self._pattern = re.compile(any_of(self._ids)) if self._ids else None
-
-    @property
-    def texts(self) -> Iterable[str]:
-        return self._ids.keys()
+        self.ids = {text: id_ for text, id_ in ids.items() if text}
+        self._pattern = re.compile(any_of(self.ids)) if self.ids else None
 
     def split(self, text: str) -> Iterator[str | int]:
         end = 0
@@ -64,7 +74,7 @@ class _Finder:
             for match in self._pattern.finditer(text):
                 if match.start() > end:
                     yield text[end : match.start()]
-                yield self._ids[match.group()]
+                yield self.ids[match.group()]
                 end = match.end()
         if end < len(text):
             yield text[end:] if end else text
@@ -86,6 +96,15 @@ def _together(first: str, rests: Sequence[str]) -> str:
     shared = commonprefix(rests)  # noqa: RUF071 - characters are meant, not paths
     beyond = any_of(rest[len(shared) :] for rest in rests)
     return re.escape(first + shared) + beyond
+
+
+def _apart(texts: Iterable[str]) -> bool:
+    """None begins with another, and none begins at a later place in another."""
+    ordered = sorted(texts)
+    firsts = {text[0] for text in ordered}
+    return not any(later.startswith(earlier) for earlier, later in pairwise(ordered)) and all(
+        firsts.isdisjoint(text[1:]) for text in ordered
+    )
 
 
 def _never_hidden(candidates: Set[str], texts: Iterable[str]) -> frozenset[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from sys import getsizeof
 
 import msgspec
 
 ENTRY_BYTES = 250
-"""What an entry takes beside its text and its ids: two objects and a place in the table."""
+"""What an entry takes beside its text and its ids: places in the tables and in the order."""
 
-_AT_ONCE = 256
-"""Pieces looked up before other threads get a turn."""
+_RUN = 32
+"""Pieces that are encoded in one call: more would only need more memory."""
+
+EncodeRun = Callable[[Sequence[str]], Sequence[bytes]]
+"""Packed ids of each of some pieces, which stand side by side in a text."""
 
 
 class CacheStats(msgspec.Struct):
@@ -33,7 +37,7 @@ class CacheStats(msgspec.Struct):
 
 
 class PieceCache:
-    """Text, in UTF-8, to packed ids. No two texts can be taken for each other: the key is the text.
+    """Text to packed ids. No two texts can be taken for each other: the key is the text.
 
     Args:
         max_bytes: Most memory to use. A piece that would take more than an eighth is not kept.
@@ -42,7 +46,13 @@ class PieceCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._entries: OrderedDict[bytes, bytes] = OrderedDict()
+        self._entries: OrderedDict[str, bytes] = OrderedDict()
+        self.following: dict[str, str] = {}
+        """A piece that is here to the one that was new behind it, which is here too. Only to read.
+
+        A piece that is taken from here is found without reading it: Python keeps its hash.
+        """
+        self._before: dict[str, str] = {}
         self._stats = CacheStats()
 
     def stats(self) -> CacheStats:
@@ -50,46 +60,71 @@ class PieceCache:
         with self._lock:
             return msgspec.structs.replace(self._stats, entries=len(self._entries))
 
-    def through(self, pieces: Sequence[str], encode: Callable[[str], bytes]) -> bytes:
+    def through(self, pieces: Iterable[str], encode: EncodeRun) -> bytes:
         """Ids of all pieces, in their order. Only those that are not here are encoded."""
-        keys = [piece.encode() for piece in pieces]
-        found = self.get(keys)
-        new: dict[bytes, bytes] = {}
-        for i, known in enumerate(found):
-            if known is None:
-                # The same piece may stand in a text many times.
-                if keys[i] not in new:
-                    new[keys[i]] = encode(pieces[i])
-                    self.put(keys[i], new[keys[i]])
-                found[i] = new[keys[i]]
-        return b"".join(ids for ids in found if ids is not None)
+        found: list[bytes] = []
+        run: dict[str, None] = {}
+        for piece in pieces:
+            ids = self.get(piece)
+            if run and (ids is not None or piece in run or len(run) == _RUN):
+                found += self._encoded(list(run), encode)
+                run = {}
+                # It may have been in the run: the same piece can stand in a text many times.
+                ids = ids or self.get(piece)
+            if ids is None:
+                run[piece] = None
+            else:
+                found.append(ids)
+        if run:
+            found += self._encoded(list(run), encode)
+        return b"".join(found)
 
-    def get(self, pieces: Sequence[bytes]) -> list[bytes | None]:
-        """What is known of each piece."""
-        found: list[bytes | None] = []
-        for start in range(0, len(pieces), _AT_ONCE):
-            with self._lock:
-                for piece in pieces[start : start + _AT_ONCE]:
-                    ids = self._entries.get(piece)
-                    found.append(ids)
-                    if ids is not None:
-                        self._entries.move_to_end(piece)
-                        self._stats.hit_tokens += len(ids) >> 2
-        return found
-
-    def put(self, piece: bytes, ids: bytes) -> None:
-        """Keep a piece's ids, at the cost of others."""
-        size = _size(piece, ids)
+    def get(self, piece: str) -> bytes | None:
+        """What is known of a piece."""
         with self._lock:
-            self._stats.new_tokens += len(ids) >> 2
-            if size > self._max_bytes >> 3 or piece in self._entries:
-                return
-            self._entries[piece] = ids
-            self._stats.bytes += size
-            while self._stats.bytes > self._max_bytes:
-                self._stats.bytes -= _size(*self._entries.popitem(last=False))
-                self._stats.evicted += 1
+            ids = self._entries.get(piece)
+            if ids is not None:
+                self._entries.move_to_end(piece)
+                self._stats.hit_tokens += len(ids) >> 2
+        return ids
+
+    def put(self, run: Sequence[str], encoded: Sequence[bytes]) -> None:
+        """Keep the ids of neighbouring pieces, at the cost of others."""
+        before: str | None = None
+        with self._lock:
+            for piece, ids in zip(run, encoded, strict=True):
+                before = piece if self._keep(piece, ids, before) else None
+
+    def _encoded(self, run: Sequence[str], encode: EncodeRun) -> Sequence[bytes]:
+        """Ids of pieces that are not here, which are kept from now on."""
+        encoded = encode(run)
+        self.put(run, encoded)
+        return encoded
+
+    def _keep(self, piece: str, ids: bytes, before: str | None) -> bool:
+        self._stats.new_tokens += len(ids) >> 2
+        size = _size(piece, ids)
+        if size > self._max_bytes >> 3 or piece in self._entries:
+            return False
+        self._entries[piece] = ids
+        if before is not None:
+            self.following[before] = piece
+            self._before[piece] = before
+        self._stats.bytes += size
+        while self._stats.bytes > self._max_bytes:
+            self._forget_oldest()
+        return True
+
+    def _forget_oldest(self) -> None:
+        piece, ids = self._entries.popitem(last=False)
+        self._stats.bytes -= _size(piece, ids)
+        self._stats.evicted += 1
+        # No text is kept alive that is not accounted for.
+        if (before := self._before.pop(piece, None)) is not None:
+            del self.following[before]
+        if (behind := self.following.pop(piece, None)) is not None:
+            del self._before[behind]
 
 
-def _size(piece: bytes, ids: bytes) -> int:
-    return len(piece) + len(ids) + ENTRY_BYTES
+def _size(piece: str, ids: bytes) -> int:
+    return getsizeof(piece) + getsizeof(ids) + ENTRY_BYTES

@@ -147,8 +147,11 @@ class ChatTemplate:
 
 def _compile(env: jinja2.Environment, source: str) -> _Compiled:
     tree = env.parse(source)
+    template = env.from_string(source)
+    # They are copied for each rendering, which takes long from the chain of maps they come in.
+    template.globals = dict(template.globals)
     return _Compiled(
-        template=env.from_string(source),
+        template=template,
         # Finding the variables changes the tree, so it is given one of its own.
         variables=frozenset(meta.find_undeclared_variables(env.parse(source))),
         parts=wants_parts(tree),

@@ -8,15 +8,15 @@ A cut lies between two characters. It is safe where three things hold:
     the model's entries are; or there is no pre-tokenizer, and no entry has the two side by side.
 
 Whether they hold is found out once, for groups of characters that behave alike. A special token is
-a safe place too, just before it. Parts are about 2 KB, and where one ends depends only on the text
-from its beginning on, so texts that begin alike have the same first parts.
+a safe place too, just before it. Parts are about 4 KB, and where one ends depends only on the text
+from its beginning to a little beyond its end, so texts that begin alike have the same first parts.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from os.path import commonprefix
 
@@ -27,10 +27,10 @@ from tokenizer_sidecar.added_tokens import AddedTokens, Normalize, any_of
 from tokenizer_sidecar.split_pattern import SplitPattern
 from tokenizer_sidecar.tokenizer_json import BpeModel
 
-PIECE_CHARS = 2048
+PIECE_CHARS = 4096
 """A part is at least this long, except before a special token and at the end."""
 
-_SHORTEST = 1 / 8
+_SHORTEST = 1 / 16
 """Of that length. Special tokens closer to the start of a part stay in it: short parts cost more to
 look up than they save."""
 
@@ -57,6 +57,11 @@ GROUPS: Sequence[str] = (
 """Characters between which cuts are sought: ASCII, East Asian punctuation, ideographs, kana and
 Hangul. None of them ever combines with a character before it when text is normalized."""
 
+_LOOK_CHARS = 64
+"""How far a space is looked for before any other place will do: it is found in no time."""
+
+_NOTHING: Mapping[str, str] = {}
+
 _GROUP_OF = {character: i for i, group in enumerate(GROUPS) for character in group}
 
 
@@ -73,39 +78,73 @@ class Cutter:
     ) -> None:
         self._piece_chars = piece_chars
         self._min_chars = int(piece_chars * _SHORTEST)
+        self._look_chars = min(piece_chars, _LOOK_CHARS)
         safe = _between(~joined)
         self._safe = re.compile(safe) if safe else None
+        before = "".join(
+            g for g, no in zip(GROUPS, joined[:, _GROUP_OF[" "]], strict=True) if not no
+        )
+        self._space = re.compile(f" (?<=[{_ranges(before)}] )") if before else None
         self._separator = re.compile(any_of(added.separators))
         self._beginning = commonprefix(list(added.separators))  # noqa: RUF071 - characters are meant
         """Of all separators. Searching for it is much faster than for any of them."""
+        self._signs = _signs(added.separators)
+        """In all separators. Searching for a single character is much faster still."""
 
-    def pieces(self, text: str) -> list[str]:
-        """The text's parts; one if there is no place to cut."""
-        found: list[str] = []
+    def pieces(self, text: str, following: Mapping[str, str] = _NOTHING) -> Iterator[str]:
+        """The text's parts; one if there is no place to cut.
+
+        Args:
+            following: A part to one that was seen behind it. Where that comes again it is given out
+                itself, which takes a comparison and no search.
+        """
         start, safe, length = 0, 0, len(text)
+        expected: str | None = None
         while length - start > self._min_chars:
             # Looked for only when passed, so that a text without such places is read once.
             if safe < start + self._piece_chars:
                 safe = self._next_safe(text, start + self._piece_chars)
-            end = self._separator_before(text, start, safe)
-            found.append(text[start:end])
-            start = end
-        if start < length or not found:
-            found.append(text[start:])
-        return found
+            piece = self._first_of(text, start, safe, expected)
+            yield piece
+            start += len(piece)
+            expected = following.get(piece)
+        if start < length or not length:
+            yield text[start:]
 
     def _next_safe(self, text: str, start: int) -> int:
-        match = self._safe.search(text, start) if self._safe and start < len(text) else None
+        if start >= len(text) or self._safe is None:
+            return len(text)
+        match = self._space.search(text, start, start + self._look_chars) if self._space else None
+        match = match or self._safe.search(text, start)
         return match.start() if match else len(text)
+
+    def _first_of(self, text: str, start: int, safe: int, expected: str | None) -> str:
+        """The text from here to the safe place, or to a separator before it."""
+        if safe - start > 2 * self._piece_chars:
+            return text[start : self._separator_before(text, start + self._min_chars, safe)]
+        # Most parts of a wide text are narrow, and searching those takes a fraction.
+        piece = text[start:safe]
+        if piece == expected:
+            return expected  # itself a part, so there is no separator in it
+        return piece[: self._separator_before(piece, self._min_chars, len(piece))]
 
     def _separator_before(self, text: str, start: int, end: int) -> int:
         """Where the first separator begins, or the end, which is no place inside of one."""
         if not self._beginning:
             return end
-        at = text.find(self._beginning, start + self._min_chars, end)
+        for sign in self._signs:
+            if text.find(sign, start, end) < 0:
+                return end
+        at = text.find(self._beginning, start, end)
         while at >= 0 and not self._separator.match(text, at, end):
             at = text.find(self._beginning, at + 1, end)
         return end if at < 0 else at
+
+
+def _signs(texts: Collection[str]) -> Sequence[str]:
+    """The characters that all texts have and words do not."""
+    shared = set.intersection(*map(set, texts)) if texts else set[str]()
+    return sorted(character for character in shared if not character.isalnum())
 
 
 def between_pieces(pattern: SplitPattern) -> Joined:

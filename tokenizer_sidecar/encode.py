@@ -122,9 +122,9 @@ class Encoder:
         cut: Side = "left",
     ) -> bytes:
         """As `encode`, but the ids as little-endian 32-bit numbers. Raises InvalidText."""
-        require_utf8(text)
         frame = self.found.frame
         if frame is None:
+            require_utf8(text)
             return self._framed_by_library(text, add_special_tokens, max_tokens, cut)
         if not add_special_tokens:
             frame = Frame()
@@ -154,9 +154,18 @@ class Encoder:
     def _ids(self, text: str) -> bytes:
         """Packed ids of the text alone; only pieces not seen before are encoded."""
         cutter = self.found.cutter
-        pieces = [text] if cutter is None else cutter.pieces(text)
-        fast = self.found.fast
-        return self._cache.through(pieces, self._by_library if fast is None else fast.encode)
+        pieces = [text] if cutter is None else cutter.pieces(text, self._cache.following)
+        return self._cache.through(pieces, self._new)
+
+    def _new(self, pieces: Sequence[str]) -> Sequence[bytes]:
+        """Ids of each of some neighbouring pieces. Raises InvalidText."""
+        # Text that was seen before has been found good then.
+        for piece in pieces:
+            require_utf8(piece)
+        if self.found.fast is not None:
+            return self.found.fast.encode_run(pieces)
+        # One by one: the library takes threads of its own for several at once.
+        return [self._by_library(piece) for piece in pieces]
 
     def _by_library(self, text: str) -> bytes:
         return pack(self._encoding(text, add_special_tokens=False).ids)
@@ -187,7 +196,7 @@ def require_utf8(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidText(f"the text has half a surrogate pair at {error.start}") from error
+        raise InvalidText("the text has half a surrogate pair") from error
 
 
 def _convert(directory: Path) -> Tokenizer:

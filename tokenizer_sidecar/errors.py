@@ -4,6 +4,7 @@
     RenderError (ValueError)      the engine would answer 400
       InvalidText                 the text is not Unicode: it holds half a surrogate pair
     Unsupported                   legal, but the ids cannot be known here
+      MediaContent                those of the first message with media and what follows cannot
     Unproven                      a shortcut may give other ids than the engine: it is not taken
 
 Where engines differ between releases, the lenient reading wins: ids for a body that the engine then
@@ -27,6 +28,10 @@ class InvalidText(RenderError):
 
 class Unsupported(Exception):
     """The message names what the ids depend on."""
+
+
+class MediaContent(Unsupported):
+    """The message names the part."""
 
 
 class Unproven(Exception):

@@ -1,10 +1,11 @@
-"""llm-d's tokenizer contract, answered from the same models on the same socket.
+"""llm-d's tokenizer contract, answered from the same models on the same socket. IO.
 
 What cannot be done is said in the answer, with `success` false; no call fails for it.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
@@ -27,19 +28,37 @@ from tokenizer_sidecar.pb.tokenization_pb2 import (
 )
 from tokenizer_sidecar.post_processing import unpack
 from tokenizer_sidecar.renderers import AnyRenderer
+from tokenizer_sidecar.service import fault
+from tokenizer_sidecar.stats import Stats
 
-Response = TypeVar("Response")
+Response = TypeVar(
+    "Response",
+    TokenizeResponse,
+    InitializeTokenizerResponse,
+    RenderCompletionResponse,
+    RenderChatCompletionResponse,
+    ChatTemplateResponse,
+)
 
 
 class NotServed(Exception):
-    """The model cannot be used now; the message says why."""
+    """The model cannot be used now; the message says why.
+
+    Attributes:
+        outcome: Name under which that is counted.
+    """
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 class LlmdService:
     """What the contract's TokenizationService does."""
 
-    def __init__(self, models: Models, lane: Lane) -> None:
+    def __init__(self, models: Models, lane: Lane, stats: Stats) -> None:
         self._models = models
+        self._stats = stats
         self._lane = lane
 
     async def Tokenize(  # noqa: N802 - the names are the contract's
@@ -53,7 +72,7 @@ class LlmdService:
             )
             return TokenizeResponse(input_ids=ids, offset_pairs=offsets, success=True)
 
-        return await self._run(work, TokenizeResponse)
+        return await self._run(work, TokenizeResponse, request.model_name)
 
     async def InitializeTokenizer(  # noqa: N802
         self, request: InitializeTokenizerRequest, context: object
@@ -64,7 +83,7 @@ class LlmdService:
             self._renderer(request.model_name)
             return InitializeTokenizerResponse(success=True)
 
-        return await self._run(work, InitializeTokenizerResponse)
+        return await self._run(work, InitializeTokenizerResponse, request.model_name)
 
     async def RenderCompletion(  # noqa: N802
         self, request: RenderCompletionRequest, context: object
@@ -78,7 +97,7 @@ class LlmdService:
                 request_id=_request_id("cmpl"), token_ids=unpack(ids), success=True
             )
 
-        return await self._run(work, RenderCompletionResponse)
+        return await self._run(work, RenderCompletionResponse, request.model_name)
 
     async def RenderChatCompletion(  # noqa: N802
         self, request: RenderChatCompletionRequest, context: object
@@ -91,7 +110,7 @@ class LlmdService:
                 request_id=_request_id("chatcmpl"), token_ids=unpack(ids), success=True
             )
 
-        return await self._run(work, RenderChatCompletionResponse)
+        return await self._run(work, RenderChatCompletionResponse, request.model_name)
 
     async def RenderChatTemplate(  # noqa: N802
         self, request: ChatTemplateRequest, context: object
@@ -102,27 +121,49 @@ class LlmdService:
             text = self._renderer(request.model_name).prompt(llmd_bodies.chat_template(request))
             return ChatTemplateResponse(rendered_prompt=text, success=True)
 
-        return await self._run(work, ChatTemplateResponse)
+        return await self._run(work, ChatTemplateResponse, request.model_name)
 
     def _renderer(self, model: str) -> AnyRenderer:
         entry = self._models.entries.get(model)
         if entry is None:
-            raise NotServed(f"no tokenizer for {model!r}")
+            raise NotServed("UNKNOWN_MODEL", f"no tokenizer for {model!r}")
         if entry.renderer is None:
-            raise NotServed(entry.message)
+            raise NotServed("NOT_READY", entry.message)
         return entry.renderer
 
     async def _run(
-        self, work: Callable[[], Response], response: Callable[..., Response]
+        self, work: Callable[[], Response], response: type[Response], model: str
     ) -> Response:
+        started = time.perf_counter()
+        outcome, message, answer = "OK", "", None
         try:
-            return await self._lane.run(work)
-        except (NotServed, RenderError, Unsupported) as error:
-            message = str(error)
+            answer = await self._lane.run(work)
+        except NotServed as error:
+            outcome, message = error.outcome, str(error)
+        except RenderError as error:
+            outcome, message = "REFUSED", str(error)
+        except Unsupported as error:
+            outcome, message = "UNSUPPORTED", str(error)
         except Busy:
-            message = "too many requests are waiting"
+            outcome, message = "BUSY", "too many requests are waiting"
+        except Exception as error:  # the edge: what goes wrong with one call is said in its answer
+            outcome, message = "FAILED", fault(error, model)
+        tokens = _tokens(answer)
+        self._stats.answered(outcome, tokens, time.perf_counter() - started)
+        if answer is not None:
+            return answer
         # Text from a template may hold half a surrogate pair, which protobuf rejects.
         return response(success=False, error_message=message.encode(errors="replace").decode())
+
+
+def _tokens(answer: object) -> int:
+    match answer:
+        case TokenizeResponse():
+            return len(answer.input_ids)
+        case RenderCompletionResponse() | RenderChatCompletionResponse():
+            return len(answer.token_ids)
+        case _:
+            return 0
 
 
 def _request_id(kind: str) -> str:

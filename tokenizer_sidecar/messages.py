@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenizer_sidecar.errors import RenderError, Unsupported
+from tokenizer_sidecar.errors import MediaContent, RenderError
 
 Message = dict[str, Any]
 
@@ -47,7 +47,7 @@ def conversation(body: Mapping[str, Any], *, parts: bool, developer: bool) -> li
         parts: The template wants content as a list of parts, not as a string.
         developer: The template knows the role of that name.
 
-    Raises RenderError, Unsupported.
+    Raises RenderError, MediaContent.
     """
     given = body.get("messages")
     if not isinstance(given, list) or not given:
@@ -103,13 +103,11 @@ def _part(given: Any, where: str) -> Message | None:
         return {"type": "text", "text": given}
     if not isinstance(given, dict):
         raise RenderError(f"{where}.content: a part must be an object or a string")
-    kind = given.get("type")
-    if kind is None or given.get("uuid") is not None:
-        kind = next((field for field in given if field in _MEDIA), kind)
+    kind = _kind(given)
     if not isinstance(kind, str):
         raise RenderError(f"{where}.content has a part without a type")
     if kind in _MEDIA:
-        raise Unsupported(f"{where}.content has a part of type {kind}")
+        raise MediaContent(f"{where}.content has a part of type {kind}")
     if kind == "tool_reference" and isinstance(given.get("name"), str):
         return {"type": kind, "name": given["name"]}
     field = _TEXT_FIELDS.get(kind)
@@ -121,6 +119,21 @@ def _part(given: Any, where: str) -> Message | None:
     if not isinstance(text, str):
         raise RenderError(f"{where}.content: {field} must be a string")
     return {"type": "text", "text": text}
+
+
+def _kind(given: Mapping[str, Any]) -> Any:
+    kind = given.get("type")
+    if kind is None or given.get("uuid") is not None:
+        return next((field for field in given if field in _MEDIA), kind)
+    return kind
+
+
+def is_media(part: Any) -> bool:
+    """Whether a part of a message's content is an image, a sound or the like."""
+    if not isinstance(part, dict):
+        return False
+    kind = _kind(part)
+    return isinstance(kind, str) and kind in _MEDIA
 
 
 def _tool_content(content: str | list[Message]) -> str | list[Message]:

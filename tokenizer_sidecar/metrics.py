@@ -24,6 +24,10 @@ def _no_caches() -> Mapping[str, CacheStats]:
     return {}
 
 
+def _no_models() -> Mapping[str, str]:
+    return {}
+
+
 def _none_queued() -> int:
     return 0
 
@@ -35,11 +39,13 @@ class Sources(msgspec.Struct, frozen=True):
         stats: Counters of the service.
         queued: Requests that wait for a thread.
         caches: Model to the counters of its cache.
+        missing: Model to what keeps it from being ready; empty where nothing does.
     """
 
     stats: Stats
     queued: Callable[[], int] = _none_queued
     caches: Callable[[], Mapping[str, CacheStats]] = _no_caches
+    missing: Callable[[], Mapping[str, str]] = _no_models
 
 
 class StatsCollector(Collector):
@@ -51,7 +57,7 @@ class StatsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         stats = self._sources.stats
         requests = CounterMetricFamily(
-            f"{PREFIX}_requests", "Answered requests.", labels=["outcome"]
+            f"{PREFIX}_requests", "What became of requests.", labels=["outcome"]
         )
         for outcome, count in sorted(stats.requests.items()):
             requests.add_metric([outcome.lower()], count)
@@ -62,6 +68,12 @@ class StatsCollector(Collector):
         for model, count in sorted(stats.load_failures.items()):
             failures.add_metric([model], count)
         yield failures
+        ready = GaugeMetricFamily(
+            f"{PREFIX}_model_ready", "The model's tokenizer is loaded.", labels=["model"]
+        )
+        for model, message in sorted(self._sources.missing().items()):
+            ready.add_metric([model], not message)
+        yield ready
         yield CounterMetricFamily(f"{PREFIX}_tokens", "Token ids sent.", value=stats.tokens)
         yield GaugeMetricFamily(
             f"{PREFIX}_in_flight", "Requests not yet answered.", value=stats.in_flight

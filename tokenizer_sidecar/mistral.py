@@ -78,11 +78,12 @@ class TekkenEncoder:
 
     def ids(self, text: str) -> bytes:
         """Packed ids of the text alone. Raises RenderError."""
-        require_utf8(text)
-        pieces = [text] if self._cutter is None else self._cutter.pieces(text)
-        return self._cache.through(pieces, self._piece)
+        cutter, cache = self._cutter, self._cache
+        pieces = [text] if cutter is None else cutter.pieces(text, cache.following)
+        return cache.through(pieces, lambda run: list(map(self._piece, run)))
 
     def _piece(self, piece: str) -> bytes:
+        require_utf8(piece)
         try:
             return pack(self._encode_text(piece, bos=False, eos=False))
         except ValueError as error:  # tiktoken gives up on very long runs of space

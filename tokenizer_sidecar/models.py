@@ -65,6 +65,10 @@ class Models:
         """All models by name, as they are now."""
         return self._entries
 
+    def missing(self) -> dict[str, str]:
+        """Of every model, what keeps it from being ready; empty where nothing does."""
+        return {name: entry.message for name, entry in self._entries.items()}
+
     def cache_stats(self) -> dict[str, CacheStats]:
         """Of every model that is ready, how often texts had been seen before."""
         return {

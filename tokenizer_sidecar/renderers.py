@@ -38,8 +38,12 @@ class AnyRenderer(Protocol):
         """Ids of a text, and where each begins and ends in it."""
 
 
-def load(directory: Path, *, cache_bytes: int = CACHE_BYTES) -> AnyRenderer:
+def load(
+    directory: Path, *, cache_bytes: int = CACHE_BYTES, trust_request_template: bool = False
+) -> AnyRenderer:
     """Read a model directory, as the engine would. Raises ModelError."""
     if (directory / TEKKEN).is_file():
         return MistralRenderer.load(directory, cache_bytes=cache_bytes)
-    return Renderer.load(directory, cache_bytes=cache_bytes)
+    return Renderer.load(
+        directory, cache_bytes=cache_bytes, trust_request_template=trust_request_template
+    )

@@ -20,9 +20,25 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 Now = Callable[[], datetime]
 
 
+_DICT_ATTRIBUTES = frozenset(dir(dict))
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Takes the fields of messages and tools from where they are.
+
+    Jinja asks for an attribute first, which plain dicts do not have, and the failure of that costs
+    more than all else it does.
+    """
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
 def environment(now: Now) -> ImmutableSandboxedEnvironment:
     """An environment whose strftime_now asks `now`."""
-    env = ImmutableSandboxedEnvironment(
+    env = _Sandbox(
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[LoopControlExtension, _Generation],

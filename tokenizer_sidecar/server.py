@@ -37,8 +37,11 @@ from tokenizer_sidecar.unix_socket import SocketUnusable, claim, created_with
 
 log = structlog.get_logger(__name__)
 
-MAX_MESSAGE_BYTES = (64 + 1) * 1024 * 1024
-"""The largest body the router takes, and room for the rest of the message."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""The largest body that the router takes by default."""
+
+ROOM_BYTES = 1024 * 1024
+"""What a message may carry besides a body."""
 
 
 class SidecarConfig(msgspec.Struct, frozen=True):
@@ -47,14 +50,16 @@ class SidecarConfig(msgspec.Struct, frozen=True):
         socket: Path of the Unix socket.
         models: Base model name to model directory.
         socket_mode: Permissions of the socket.
+        trust_request_template: A chat template in a request is used, as by engines told to.
+        max_body_bytes: Largest body; that of the router.
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
         max_queued: Requests of all streams that wait for a thread; further ones are refused.
         inline_bytes: Longest body that is answered without a thread. Its worst case, a chat of a
             hundred empty messages, holds up all others for about 2 ms.
         cache_bytes: Most memory per model for the ids of texts seen before.
         workers: Threads for short bodies, and as many for long ones.
-        metrics_port: Port of /metrics; None for no HTTP at all.
-        metrics_host: Address /metrics listens on.
+        metrics_port: Port of /metrics, /healthz and /readyz; None for no HTTP at all.
+        metrics_host: Address of that port.
         backoff: Waits between attempts to load a model.
         drain_s: How long requests in flight may take to finish at the end.
     """
@@ -62,6 +67,8 @@ class SidecarConfig(msgspec.Struct, frozen=True):
     socket: Path
     models: Mapping[str, Path]
     socket_mode: int = 0o660
+    trust_request_template: bool = False
+    max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 256
     max_queued: int = 1024
     inline_bytes: int = 4096
@@ -83,23 +90,17 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
         if not directory.is_dir():
             raise ModelError(f"model {name!r}: {directory} is not a directory")
     stats = Stats()
-    load = partial(renderers.load, cache_bytes=config.cache_bytes)
-    models = Models(config.models, stats, config.backoff, load)
-    service = Service(
-        models,
-        stats,
-        workers=config.workers,
-        max_in_flight=config.max_in_flight,
-        max_queued=config.max_queued,
-        inline_bytes=config.inline_bytes,
-    )
+    models = _models(config, stats)
+    service = _service(config, models, stats)
     lane = Lane("llmd", config.workers, config.max_queued)
-    llmd = LlmdService(models, lane)
+    llmd = LlmdService(models, lane, stats)
     async with AsyncExitStack() as stack:
         stack.callback(service.close)
         stack.callback(lane.close)
         if config.metrics_port is not None:
-            sources = Sources(stats, lambda: service.queued + lane.waiting, models.cache_stats)
+            sources = Sources(
+                stats, lambda: service.queued + lane.waiting, models.cache_stats, models.missing
+            )
             await stack.enter_async_context(
                 serving_metrics(sources, config.metrics_host, config.metrics_port)
             )
@@ -111,15 +112,37 @@ async def serve(config: SidecarConfig, ready: Callable[[], None], stop: asyncio.
     log.info("sidecar.stopped", answered=stats.requests.total())
 
 
+def _models(config: SidecarConfig, stats: Stats) -> Models:
+    load = partial(
+        renderers.load,
+        cache_bytes=config.cache_bytes,
+        trust_request_template=config.trust_request_template,
+    )
+    return Models(config.models, stats, config.backoff, load)
+
+
+def _service(config: SidecarConfig, models: Models, stats: Stats) -> Service:
+    return Service(
+        models,
+        stats,
+        workers=config.workers,
+        max_in_flight=config.max_in_flight,
+        max_queued=config.max_queued,
+        inline_bytes=config.inline_bytes,
+        max_ids_bytes=config.max_body_bytes,
+    )
+
+
 @asynccontextmanager
 async def _listening(
     config: SidecarConfig, service: Service, llmd: LlmdService
 ) -> AsyncIterator[None]:
     claim(config.socket)
+    largest = config.max_body_bytes + ROOM_BYTES
     server = grpc.aio.server(
         options=[
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", largest),
+            ("grpc.max_send_message_length", largest),
         ]
     )
     # The generated base class is typed for iterators; the coroutine form of a stream, which grpc

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left
 from collections.abc import AsyncIterator
 from functools import partial
 from math import inf
@@ -13,7 +12,8 @@ from traceback import extract_tb
 import grpc
 import structlog
 
-from tokenizer_sidecar.answer import answer, refusal
+from tokenizer_sidecar import answer
+from tokenizer_sidecar.answer import refusal
 from tokenizer_sidecar.lanes import Busy, Expired, Lane
 from tokenizer_sidecar.models import Models
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
@@ -22,6 +22,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     FAILED,
     NOT_READY,
     UNKNOWN_MODEL,
+    UNSUPPORTED,
     ListModelsReply,
     ListModelsRequest,
     Model,
@@ -29,7 +30,8 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     TokenizeReply,
     TokenizeRequest,
 )
-from tokenizer_sidecar.stats import ENCODE_BUCKETS_S, Stats
+from tokenizer_sidecar.stats import Stats
+from tokenizer_sidecar.stream import Stream
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +54,7 @@ class Service:
         max_in_flight: Requests of one stream that are worked on; reading pauses beyond it.
         max_queued: Requests of all streams that wait for a thread; further ones are refused.
         inline_bytes: Longest body that is answered on the event loop.
+        max_ids_bytes: Most that the ids of one reply may take.
     """
 
     def __init__(
@@ -63,11 +66,13 @@ class Service:
         max_in_flight: int,
         max_queued: int = 1024,
         inline_bytes: int = 0,
+        max_ids_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self._models = models
         self._stats = stats
         self._max_in_flight = max_in_flight
         self._inline_bytes = inline_bytes
+        self._max_ids_bytes = max_ids_bytes
         self._short = Lane("tokenize-short", workers, max_queued)
         self._long = Lane("tokenize-long", workers, max_queued)
         self._readers: set[asyncio.Task[None]] = set()
@@ -77,36 +82,10 @@ class Service:
         self, requests: AsyncIterator[TokenizeRequest], context: Context
     ) -> None:
         """Read requests and answer each as soon as it is done, until the client ends the stream."""
-        slots = asyncio.Semaphore(self._max_in_flight)
-        writing = asyncio.Lock()
-
-        async def handle(request: TokenizeRequest, expires_at: float) -> None:
-            reply = await self._answer(request, expires_at)
-            async with writing:
-                await context.write(reply)
-
-        # A callback, because a task cancelled before its first step runs no `finally` of its own.
-        def done(_: asyncio.Task[None]) -> None:
-            self._stats.in_flight -= 1
-            slots.release()
-
-        async def read(group: asyncio.TaskGroup) -> None:
-            # A slot first, then a request: what has been read is never left waiting and forgotten.
-            await slots.acquire()
-            async for request in requests:
-                if len(request.body) <= self._inline_bytes:
-                    reply = self._answer_now(request)
-                    async with writing:
-                        await context.write(reply)
-                    continue
-                self._stats.in_flight += 1
-                task = group.create_task(handle(request, _expiry(request)))
-                task.add_done_callback(done)
-                await slots.acquire()
-
+        stream = Stream(self, context.write, self._stats, self._max_in_flight)
         async with asyncio.TaskGroup() as group:
             if not self._draining:
-                reader = group.create_task(read(group))
+                reader = group.create_task(stream.read(requests, group))
                 self._readers.add(reader)
                 reader.add_done_callback(self._readers.discard)
 
@@ -137,7 +116,10 @@ class Service:
         """Requests that wait for a thread."""
         return self._short.waiting + self._long.waiting
 
-    def _answer_now(self, request: TokenizeRequest) -> TokenizeReply:
+    def at_once(self, request: TokenizeRequest) -> TokenizeReply | None:
+        """The reply to a request with a very short body, else None."""
+        if len(request.body) > self._inline_bytes:
+            return None
         started = time.perf_counter()
         try:
             reply = self._unavailable(request) or self._worked(*self._work(request))
@@ -146,7 +128,9 @@ class Service:
         self._count(reply, time.perf_counter() - started)
         return reply
 
-    async def _answer(self, request: TokenizeRequest, expires_at: float) -> TokenizeReply:
+    async def answer(self, request: TokenizeRequest) -> TokenizeReply:
+        """The reply, from a thread."""
+        expires_at = _expiry(request)
         started = time.perf_counter()
         try:
             reply = self._unavailable(request) or self._worked(
@@ -174,7 +158,11 @@ class Service:
         started = time.perf_counter()
         renderer = self._models.entries[request.model].renderer
         assert renderer is not None, "a model that is ready stays so"
-        reply = answer(renderer, request.id, request.kind, request.body)
+        reply = answer.answer(renderer, request.id, request.kind, request.body)
+        if len(reply.token_ids) > self._max_ids_bytes:
+            # gRPC would end the stream of all others over it.
+            message = f"{len(reply.token_ids) // 4} ids do not fit into a message"
+            reply = refusal(request.id, UNSUPPORTED, message)
         return reply, time.perf_counter() - started
 
     def _worked(self, reply: TokenizeReply, work_s: float) -> TokenizeReply:
@@ -185,11 +173,7 @@ class Service:
         return self._long if len(request.body) >= _LONG_BODY_BYTES else self._short
 
     def _count(self, reply: TokenizeReply, took_s: float) -> None:
-        stats = self._stats
-        stats.requests[_OUTCOMES[reply.outcome]] += 1
-        stats.tokens += len(reply.token_ids) // 4
-        stats.encode_s += took_s
-        stats.encode_buckets[bisect_left(ENCODE_BUCKETS_S, took_s)] += 1
+        self._stats.answered(_OUTCOMES[reply.outcome], len(reply.token_ids) // 4, took_s)
 
 
 def _expiry(request: TokenizeRequest) -> float:
@@ -200,8 +184,13 @@ def _expiry(request: TokenizeRequest) -> float:
 
 
 def _failed(request: TokenizeRequest, error: Exception) -> TokenizeReply:
+    return refusal(request.id, FAILED, fault(error, request.model))
+
+
+def fault(error: Exception, model: str) -> str:
+    """Log a fault of the sidecar; what the client is told of it."""
     # The message could quote a prompt; where it happened cannot.
     at = extract_tb(error.__traceback__)[-1]
     where = f"{at.filename}:{at.lineno}"
-    log.error("tokenize.failed", error=type(error).__name__, at=where, model=request.model)
-    return refusal(request.id, FAILED, f"{type(error).__name__} in the sidecar")
+    log.error("tokenize.failed", error=type(error).__name__, at=where, model=model)
+    return f"{type(error).__name__} in the sidecar"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 
 import msgspec
@@ -13,7 +14,7 @@ ENCODE_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 class Stats(msgspec.Struct):
     """
     Attributes:
-        requests: Answered requests by outcome name, like "OK".
+        requests: Requests by what became of them: an outcome's name, like "OK", or "CANCELLED".
         tokens: Ids sent.
         in_flight: Requests read and not yet answered.
         load_failures: Failed attempts to load a model, by model.
@@ -31,3 +32,10 @@ class Stats(msgspec.Struct):
     encode_buckets: list[int] = msgspec.field(
         default_factory=lambda: [0] * (len(ENCODE_BUCKETS_S) + 1)
     )
+
+    def answered(self, outcome: str, tokens: int, took_s: float) -> None:
+        """A request got its answer."""
+        self.requests[outcome] += 1
+        self.tokens += tokens
+        self.encode_s += took_s
+        self.encode_buckets[bisect_left(ENCODE_BUCKETS_S, took_s)] += 1

@@ -18,14 +18,17 @@ class SocketUnusable(OSError):
 
 
 def claim(path: Path) -> None:
-    """Make room for a socket: create the directory, remove what a dead process left.
+    """Make room for a socket: remove what a dead process left.
 
-    Raises SocketUnusable where a living process listens or something else has the name.
+    Raises SocketUnusable where the folder is missing (one that is made up on the spot would be
+    another than its readers look into), a living process listens or something else has the name.
     """
     if len(os.fsencode(path)) > _MAX_PATH_BYTES:
         raise SocketUnusable(f"{path}: a socket's path has at most {_MAX_PATH_BYTES} bytes")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise SocketUnusable(f"{path}: no folder {folder}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode
     except FileNotFoundError:
         return

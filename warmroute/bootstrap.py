@@ -8,36 +8,20 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-import msgspec
 from envoy_data_plane.envoy.config.accesslog.v3 import AccessLogFilter, ExtensionFilter
 from envoy_data_plane.envoy.config.bootstrap.v3 import Admin, Bootstrap, BootstrapStaticResources
-from envoy_data_plane.envoy.config.cluster.v3 import (
-    CircuitBreakers,
-    CircuitBreakersThresholds,
-    Cluster,
-    ClusterDiscoveryType,
-    ClusterLbPolicy,
-    ClusterOriginalDstLbConfig,
-)
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutation as MutationRule
 from envoy_data_plane.envoy.config.core.v3 import (
     Address,
     GrpcService,
     GrpcServiceEnvoyGrpc,
-    Http2ProtocolOptions,
     Node,
     SocketAddress,
     SubstitutionFormatString,
-    TransportSocket,
-)
-from envoy_data_plane.envoy.config.endpoint.v3 import (
-    ClusterLoadAssignment,
-    Endpoint,
-    LbEndpoint,
-    LocalityLbEndpoints,
 )
 from envoy_data_plane.envoy.config.listener.v3 import Filter, FilterChain, Listener
 from envoy_data_plane.envoy.config.route.v3 import (
+    RetryPolicy,
     Route,
     RouteAction,
     RouteConfiguration,
@@ -47,6 +31,8 @@ from envoy_data_plane.envoy.config.route.v3 import (
 from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import ExpressionFilter
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ExternalProcessor,
+    MetadataOptions,
+    MetadataOptionsMetadataNamespaces,
     ProcessingMode,
     ProcessingModeBodySendMode,
     ProcessingModeHeaderSendMode,
@@ -63,53 +49,22 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
     LocalReplyConfig,
     ResponseMapper,
 )
-from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
-    CommonTlsContext,
-    UpstreamTlsContext,
-)
-from envoy_data_plane.envoy.extensions.upstreams.http.v3 import (
-    HttpProtocolOptions,
-    HttpProtocolOptionsExplicitHttpConfig,
-)
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any, Struct
 
 from router.extproc import headers as names
+from router.extproc.metadata import SUBSET_NAMESPACE, UPSTREAM
+from warmroute import clusters
+from warmroute.envoy_settings import ENGINES, EnvoySettings
 
 MESSAGE_TIMEOUT = timedelta(seconds=30)
 """How long Envoy waits for one answer; longer than any budget of the router."""
 
+RETRIES = 2
+"""Further endpoints that are tried where one cannot be reached."""
+
 IDLE_TIMEOUT = timedelta(hours=1)
 """A stream without a byte for this long is dead; a queued prompt can be silent for minutes."""
-
-CONNECT_TIMEOUT = timedelta(seconds=1)
-
-MAX_CONCURRENT = 40_000
-"""Circuit breaker: connections, pending requests and requests; llm-d's charts use the same."""
-
-
-class EnvoySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between bootstraps.
-
-    Attributes:
-        host: Address the listener binds.
-        port: Its port.
-        admin_port: Port of Envoy's admin page on loopback; None: no admin page.
-        router_host: Where the router's ext_proc service is: an IP address or a hostname.
-        router_port: Its port.
-        max_body_bytes: Largest request body; one byte more is a 413.
-        full_duplex: Request bodies are streamed to the router and back instead of buffered.
-        router_tls: The router's port speaks TLS; its certificate is self-signed, so not verified.
-    """
-
-    host: str = "0.0.0.0"
-    port: int = 8080
-    admin_port: int | None = None
-    router_host: str = "127.0.0.1"
-    router_port: int = 9002
-    max_body_bytes: int = 64 * 1024 * 1024
-    full_duplex: bool = False
-    router_tls: bool = False
 
 
 def render(settings: EnvoySettings) -> str:
@@ -118,7 +73,7 @@ def render(settings: EnvoySettings) -> str:
 
 
 def bootstrap(settings: EnvoySettings) -> Bootstrap:
-    """The bootstrap for the original-destination cluster."""
+    """The bootstrap as typed objects."""
     admin = (
         Admin(address=_address("127.0.0.1", settings.admin_port)) if settings.admin_port else None
     )
@@ -126,7 +81,8 @@ def bootstrap(settings: EnvoySettings) -> Bootstrap:
         node=Node(id="warmroute", cluster="warmroute"),
         admin=admin,
         static_resources=BootstrapStaticResources(
-            listeners=[_listener(settings)], clusters=[_engines(), _router(settings)]
+            listeners=[_listener(settings)],
+            clusters=[clusters.engines(settings), clusters.router(settings)],
         ),
     )
 
@@ -158,14 +114,28 @@ def _listener(settings: EnvoySettings) -> Listener:
 
 
 def _routes(settings: EnvoySettings) -> RouteConfiguration:
-    action = RouteAction(cluster="engines", timeout=timedelta(0), idle_timeout=IDLE_TIMEOUT)
+    action = RouteAction(
+        cluster=ENGINES,
+        timeout=timedelta(0),
+        idle_timeout=IDLE_TIMEOUT,
+        retry_policy=_retries() if settings.eds_file is not None else None,
+    )
     host = VirtualHost(
-        name="engines",
+        name=ENGINES,
         domains=["*"],
         routes=[Route(match=RouteMatch(prefix="/"), route=action)],
         request_body_buffer_limit=settings.max_body_bytes,
     )
-    return RouteConfiguration(name="engines", virtual_hosts=[host])
+    return RouteConfiguration(name=ENGINES, virtual_hosts=[host])
+
+
+def _retries() -> RetryPolicy:
+    """Only where an engine has not begun to compute: nothing is computed twice."""
+    return RetryPolicy(
+        retry_on="connect-failure,refused-stream,reset-before-request",
+        num_retries=RETRIES,
+        host_selection_retry_max_attempts=RETRIES + 1,
+    )
 
 
 def _drop_routing_headers() -> HeaderMutation:
@@ -183,13 +153,29 @@ def _ext_proc(settings: EnvoySettings) -> ExternalProcessor:
             request_body_mode=body.FULL_DUPLEX_STREAMED if settings.full_duplex else body.BUFFERED,
             request_trailer_mode=send if settings.full_duplex else skip,
             response_header_mode=send,
-            response_body_mode=body.NONE,
+            response_body_mode=(
+                body.FULL_DUPLEX_STREAMED if settings.full_duplex_response else body.NONE
+            ),
             response_trailer_mode=send,
         ),
         message_timeout=MESSAGE_TIMEOUT,
+        metadata_options=_metadata_options(),
+        response_attributes=[UPSTREAM] if settings.eds_file is not None else [],
         failure_mode_allow=False,
         status_on_error=HttpStatus(code=StatusCode.ServiceUnavailable),
         allow_mode_override=True,
+        # The router sends bodies back as they were, or with a length of its own.
+        allow_content_length_header=settings.full_duplex,
+    )
+
+
+def _metadata_options() -> MetadataOptions:
+    """The router learns which endpoints are allowed, and Envoy which ones were picked."""
+    return MetadataOptions(
+        forwarding_namespaces=MetadataOptionsMetadataNamespaces(
+            untyped=[names.METADATA_NAMESPACE, SUBSET_NAMESPACE]
+        ),
+        receiving_namespaces=MetadataOptionsMetadataNamespaces(untyped=[names.METADATA_NAMESPACE]),
     )
 
 
@@ -222,50 +208,3 @@ def _mapper(expression: str, *, message: str, kind: str) -> ResponseMapper:
     return ResponseMapper(
         filter=AccessLogFilter(extension_filter=extension), body_format_override=body
     )
-
-
-def _engines() -> Cluster:
-    return Cluster(
-        name="engines",
-        type=ClusterDiscoveryType.ORIGINAL_DST,
-        lb_policy=ClusterLbPolicy.CLUSTER_PROVIDED,
-        connect_timeout=CONNECT_TIMEOUT,
-        original_dst_lb_config=ClusterOriginalDstLbConfig(
-            use_http_header=True, http_header_name=names.DESTINATION
-        ),
-        circuit_breakers=_breakers(),
-    )
-
-
-def _router(settings: EnvoySettings) -> Cluster:
-    http2 = HttpProtocolOptions(
-        explicit_http_config=HttpProtocolOptionsExplicitHttpConfig(
-            http2_protocol_options=Http2ProtocolOptions()
-        )
-    )
-    endpoint = Endpoint(address=_address(settings.router_host, settings.router_port))
-    tls = UpstreamTlsContext(common_tls_context=CommonTlsContext(alpn_protocols=["h2"]))
-    transport = TransportSocket(name="envoy.transport_sockets.tls", typed_config=Any.pack(tls))
-    return Cluster(
-        name="warmroute",
-        type=ClusterDiscoveryType.STRICT_DNS,
-        connect_timeout=CONNECT_TIMEOUT,
-        load_assignment=ClusterLoadAssignment(
-            cluster_name="warmroute",
-            endpoints=[LocalityLbEndpoints(lb_endpoints=[LbEndpoint(endpoint=endpoint)])],
-        ),
-        typed_extension_protocol_options={
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": Any.pack(http2)
-        },
-        transport_socket=transport if settings.router_tls else None,
-        circuit_breakers=_breakers(),
-    )
-
-
-def _breakers() -> CircuitBreakers:
-    threshold = CircuitBreakersThresholds(
-        max_connections=MAX_CONCURRENT,
-        max_pending_requests=MAX_CONCURRENT,
-        max_requests=MAX_CONCURRENT,
-    )
-    return CircuitBreakers(thresholds=[threshold])

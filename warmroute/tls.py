@@ -1,4 +1,4 @@
-"""A self-signed certificate for the ext_proc port, as gateways that verify nothing expect."""
+"""Keys and certificates: a self-signed one, as gateways that verify nothing expect, and a check."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+
+class BadPair(Exception):
+    """A key and a certificate that cannot be used together."""
+
 
 VALID_FOR = timedelta(days=3650)
 
@@ -33,3 +38,14 @@ def self_signed() -> tuple[bytes, bytes]:
         serialization.NoEncryption(),
     )
     return private, certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def check_pair(key: bytes, certificate: bytes) -> None:
+    """Both PEM; of a chain the first certificate counts. Raises BadPair."""
+    try:
+        private = serialization.load_pem_private_key(key, None)
+        public = x509.load_pem_x509_certificates(certificate)[0].public_key()
+    except (ValueError, TypeError) as error:
+        raise BadPair(f"cannot read the key or the certificate: {error}") from error
+    if private.public_key() != public:
+        raise BadPair("the certificate is not the key's")

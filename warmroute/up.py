@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
     flags.add_index_flags(parser)
+    flags.add_rename_flag(parser)
     flags.add_switch(
         parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
     )

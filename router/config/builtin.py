@@ -32,7 +32,7 @@ schedulingProfiles:
       - pluginRef: prefix-cache-scorer
         weight: 3
       - pluginRef: queue-scorer
-        weight: 2
+        weight: 1
       - pluginRef: kv-cache-utilization-scorer
         weight: 2
       - pluginRef: active-request-scorer

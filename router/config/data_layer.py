@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from router import catalog
+from router.config import filled
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, referenced
 from router.config.schema import EndpointPickerConfig
@@ -12,7 +13,12 @@ from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
 
 _PAIRS: Mapping[str, Sequence[str]] = {
     "metrics-data-source": ("core-metrics-extractor",),
-    "endpoint-notification-source": ("precise-prefix-cache-producer", "inflight-load-producer"),
+    "endpoint-notification-source": (
+        "precise-prefix-cache-producer",
+        "precise-prefix-cache-scorer",
+        "inflight-load-producer",
+        "mm-embeddings-cache-producer",
+    ),
 }
 """Which plugins can extract from which source."""
 
@@ -61,3 +67,13 @@ def metrics(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> Metric
         if isinstance(plugin.value, MetricsSourceParameters):
             return plugin.value
     return MetricsSourceParameters()
+
+
+def sources(
+    file: EndpointPickerConfig, plugins: Mapping[str, Plugin]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each source and who extracts from it, by name; those filled in come last."""
+    for source in file.data_layer.sources:
+        yield source.plugin_ref, tuple(e.plugin_ref for e in source.extractors)
+    if filled.reads_metrics_by_default(file, plugins):
+        yield "metrics-data-source", ("core-metrics-extractor",)

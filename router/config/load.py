@@ -3,26 +3,46 @@
     text ──► data ──► EndpointPickerConfig ──► plugin instances ──► profiles, producers, sources
                                                                     └► checks that bind them
 
-Every mistake is a ConfigError that names its path. What is merely useless (an unused plugin, a
-producer that nothing feeds) is a warning of the result.
+Every mistake is a ConfigError that names its path and line. What is filled in, older, inactive or
+useless is a note of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from router import catalog
-from router.config import data_layer, plugins, producers, profiles
+from router.config import (
+    admission,
+    data_layer,
+    decode,
+    deprecated,
+    filled,
+    flow_control,
+    handlers,
+    parsers,
+    plugins,
+    producers,
+    profiles,
+    useless,
+    wrapped,
+)
 from router.config import text as config_text
+from router.config.admission import Admission
 from router.config.errors import ConfigError
+from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
-from router.config.schema import API_VERSIONS, EndpointPickerConfig
+from router.config.schema import EndpointPickerConfig
 from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
-from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.types import Follower
-from router.scheduling.types import Profile, ProfileHandler
+from router.scheduling.types import Answerer, Profile, ProfileHandler
+
+_ALARMING = (NoteKind.WARNING, NoteKind.INACTIVE)
+
+_PLACE = re.compile(r" - at `(\$[^`]*)`$")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -31,81 +51,103 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
         profiles: Name -> profile, in the file's order.
         handler: Chooses among them.
+        handler_name: Its name.
+        admission: Who says no.
+        parsers: Who reads requests, in the order they are asked.
         producers: Producers in the order they run.
         notified: Names of producers that follow endpoints as they come and go.
         discovery: Where endpoints come from, if the file says.
         metrics: How metrics are read.
+        sources: Each data source and who extracts from it, by name.
         followers: Plugins that are told of every pick, beside producers.
-        warnings: What cannot have the effect somebody hoped for.
+        answerers: Plugins that add to the headers of answers.
+        plugins: Every instance of the file, by name.
+        notes: What its author should be told.
     """
 
     profiles: Mapping[str, Profile]
     handler: ProfileHandler
+    handler_name: str
+    admission: Admission
+    parsers: tuple[Plugin, ...]
     producers: tuple[Plugin, ...]
     notified: frozenset[str]
     discovery: FileDiscoveryParameters | None
     metrics: MetricsSourceParameters
+    sources: tuple[tuple[str, tuple[str, ...]], ...]
     followers: tuple[Follower, ...]
-    warnings: tuple[str, ...]
+    answerers: tuple[Answerer, ...]
+    plugins: Mapping[str, Plugin]
+    notes: tuple[Note, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not have the effect somebody may hope for."""
+        return tuple(str(note) for note in self.notes if note.kind in _ALARMING)
+
+    @property
+    def picks(self) -> int:
+        """How many endpoints a request may be given, the further ones as fallbacks."""
+        pickers = (profile.picker for profile in self.profiles.values())
+        return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
 
 
 def load(text: str) -> Config:
     """Raises ConfigError."""
-    file = _decode(text)
-    instances = plugins.instances(file.plugins)
+    try:
+        return _built(decode.decode(config_text.parse(text)))
+    except ConfigError as error:
+        place = _PLACE.search(str(error))
+        line = config_text.line_of(text, place[1]) if place else None
+        if line is None:
+            raise
+        raise ConfigError(f"{error}, line {line}") from error
+
+
+def _built(written: EndpointPickerConfig) -> Config:
+    file, outdated = deprecated.rewritten(written)
+    gates = decode.gates(file)
+    instances = wrapped.bound(plugins.instances(file.plugins))
     built = profiles.build(file, instances)
-    running = producers.build(instances, built)
-    notified = data_layer.notified(file, instances)
+    handler = handlers.build(instances, built)
+    admitted = admission.build(file, instances)
+    read = parsers.build(file, instances)
+    running = producers.build(instances, built, handler, admitted.plugins)
+    notified = data_layer.notified(file, instances) | wrapped.notified(instances)
+    notes = [
+        *filled.notes_of(file, instances, running),
+        *outdated,
+        *decode.about_gates(gates),
+        *parsers.check(file, read),
+        *flow_control.check(file, instances),
+        *useless.plugins(file, instances),
+        *useless.producers(running, notified),
+        *handlers.warnings(instances, built, handler),
+    ]
     return Config(
-        profiles=built,
-        handler=profiles.handler(instances, built),
+        profiles=profiles.bound(built, handler),
+        handler=handler,
+        handler_name=_handler_name(instances),
+        admission=admitted,
+        parsers=read,
         producers=running,
         notified=notified,
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),
+        sources=tuple(data_layer.sources(file, instances)),
         followers=tuple(_followers(instances)),
-        warnings=tuple(_warnings(file, instances, running, notified)),
+        answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),
+        plugins=instances,
+        notes=tuple(notes),
     )
+
+
+def _handler_name(instances: Mapping[str, Plugin]) -> str:
+    declared = (p.name for p in instances.values() if p.type in catalog.HANDLERS)
+    return next(declared, filled.HANDLER)
 
 
 def _followers(instances: Mapping[str, Plugin]) -> Iterator[Follower]:
     for plugin in instances.values():
         if plugin.type not in catalog.PRODUCERS and hasattr(plugin.value, "decided"):
             yield plugin.value
-
-
-def _decode(text: str) -> EndpointPickerConfig:
-    data = config_text.parse(text)
-    try:
-        file = msgspec.convert(data, EndpointPickerConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigError(plugins.placed(str(error), "$")) from error
-    if file.api_version not in API_VERSIONS:
-        known = ", ".join(API_VERSIONS)
-        raise ConfigError(
-            f"unknown version {file.api_version!r}; known: {known} - at `$.apiVersion`"
-        )
-    return file
-
-
-def _warnings(
-    file: EndpointPickerConfig,
-    instances: Mapping[str, Plugin],
-    running: Sequence[Plugin],
-    notified: frozenset[str],
-) -> Iterator[str]:
-    used = {p.plugin_ref for profile in file.scheduling_profiles for p in profile.plugins}
-    rated = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKERS}
-    for plugin in instances.values():
-        if file.scheduling_profiles and plugin.type in rated and plugin.name not in used:
-            yield f"{plugin.name!r} is in no profile and has no effect - at `{plugin.path}`"
-    for producer in running:
-        if not isinstance(producer.value, PrecisePrefixParameters):
-            continue
-        if producer.name not in notified:
-            yield (
-                f"{producer.name!r} hears only engines whose endpoint names its kvEvents: no "
-                f"endpoint-notification-source feeds it - at `{producer.path}`"
-            )
-    for gate in file.feature_gates:
-        yield f"feature gate {gate!r} has no effect - at `$.featureGates`"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from router import catalog
+from router.config import nearest
 from router.config.errors import ConfigError
+from router.config.inactive import INACTIVE
 from router.config.schema import PluginEntry
+
+_T = TypeVar("_T")
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -47,14 +52,26 @@ def made(name: str, kind: str, path: str, parameters: Any) -> Plugin:
 
 
 def _parameters(entry: PluginEntry, path: str) -> object:
-    cls = catalog.ALL.get(entry.type)
+    cls = catalog.ALL.get(entry.type) or _inactive(entry.type)
     if cls is None:
-        known = ", ".join(sorted(catalog.ALL))
-        raise ConfigError(f"unknown plugin type {entry.type!r}; known: {known} - at `{path}.type`")
+        clause = nearest.suggest(entry.type, {*catalog.ALL, *INACTIVE})
+        raise ConfigError(f"unknown plugin type {entry.type!r}; {clause} - at `{path}.type`")
+    return decoded(entry.parameters or {}, cls, f"{path}.parameters")
+
+
+@functools.cache
+def _inactive(kind: str) -> type[msgspec.Struct] | None:
+    """What the parameters of a type that does not run are decoded as."""
+    return INACTIVE[kind].cls() if kind in INACTIVE else None
+
+
+def decoded(data: object, cls: type[_T], path: str) -> _T:
+    """Data as a struct. Raises ConfigError that names the place below `path`."""
     try:
-        return msgspec.convert(entry.parameters or {}, cls)
+        return msgspec.convert(data, cls)
     except msgspec.ValidationError as error:
-        raise ConfigError(placed(str(error), f"{path}.parameters")) from error
+        message = nearest.with_suggestion(str(error), cls)
+        raise ConfigError(placed(message, path)) from error
 
 
 def placed(message: str, path: str) -> str:
@@ -65,7 +82,14 @@ def placed(message: str, path: str) -> str:
 
 
 def referenced(ref: str, plugins: Mapping[str, Plugin], path: str) -> Plugin:
+    """The instance of that name. Raises ConfigError."""
     if ref not in plugins:
-        known = ", ".join(plugins) or "none"
-        raise ConfigError(f"undefined plugin {ref!r}; defined: {known} - at `{path}.pluginRef`")
+        clause = nearest.suggest(ref, plugins)
+        raise ConfigError(f"undefined plugin {ref!r}; {clause} - at `{path}.pluginRef`")
     return plugins[ref]
+
+
+def needs(plugin: object) -> Sequence[tuple[type, str]]:
+    """The facts a plugin goes by, each with the name of its producer where one is named."""
+    stated = getattr(plugin, "needs", None)
+    return stated() if stated else ()

@@ -2,62 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from router import catalog
+from router.config import wrapped
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, made
-from router.producers.facts import InFlight, PrefixMatch, Tokens
-from router.scheduling.types import Profile
+from router.config.plugins import Plugin, made, needs
+from router.producers.estimate_parameters import EstimateParameters
+from router.producers.facts import (
+    EncoderCacheMatch,
+    InFlight,
+    PrefixMatch,
+    Tokens,
+    Uncached,
+)
+from router.producers.token_parameters import TokenParameters
+from router.scheduling.types import Profile, ProfileHandler
 
 _AUTOMATIC: Mapping[type, str] = {
     Tokens: "token-producer",
+    PrefixMatch: "approx-prefix-cache-producer",
     InFlight: "inflight-load-producer",
+    Uncached: "inflight-load-producer",
+    EncoderCacheMatch: "mm-embeddings-cache-producer",
 }
-"""Producers made where a fact is needed and nobody states it. Prefix matches are not among them: a
-router that guesses where its matches should come from hides a mistake."""
+"""Producers made where a fact is needed, no producer is named and nobody states it; where several
+state it, the one of that name is meant (both as in llm-d)."""
+
+_PRECISE = "precise-prefix-cache-producer"
+"""Only this one needs the engine's own tokens: for all others they are estimated, as in llm-d."""
+
+_FROM_TOKENS = frozenset({PrefixMatch, Uncached, EncoderCacheMatch})
+"""Facts that are made of the prompt's tokens."""
+
+_Need = tuple[type, str, str]
+"""A fact, the name of its producer or nothing, and where in the file it is needed."""
 
 
-def build(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> tuple[Plugin, ...]:
-    """Those declared and those made for a need, in the order they run."""
+def build(
+    plugins: Mapping[str, Plugin],
+    profiles: Mapping[str, Profile],
+    handler: ProfileHandler,
+    others: Iterable[Plugin] = (),
+) -> tuple[Plugin, ...]:
+    """Those declared and those made for a need, in the order they run. Raises ConfigError.
+
+    `others` need facts, too, beside the members of profiles and the handler.
+    """
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
+    declared.update(wrapped.producers(plugins))
+    from_plugins = (*_own_needs(declared), *_profile_needs(plugins, profiles))
+    for need in (*from_plugins, *_other_needs(handler, others, plugins)):
+        _bind(need, declared)
+    order = list(catalog.PRODUCERS)
+    # Of several of a type the one that bears its name runs first: it is meant where none is named.
+    return tuple(sorted(declared.values(), key=lambda p: (order.index(p.type), p.name != p.type)))
+
+
+def _own_needs(declared: Mapping[str, Plugin]) -> Iterator[_Need]:
+    """What the declared producers themselves need."""
+    for producer in declared.values():
+        for fact, name in needs(producer.parameters):
+            yield fact, name, producer.path
+        if {PrefixMatch, EncoderCacheMatch} & set(catalog.PROVIDES[producer.type]):
+            yield Tokens, "", producer.path
+
+
+def _profile_needs(
+    plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]
+) -> Iterator[_Need]:
     paths = {id(p.value): p.path for p in plugins.values()}
     for profile in profiles.values():
         filters = [member.plugin for member in profile.filters]
         scorers = [member.plugin for member in profile.scorers]
         for plugin in (*filters, *scorers):
-            for fact, name in _needs(plugin):
-                _bind(fact, name, declared, paths.get(id(plugin), f"${profile.name}"))
-    if any(catalog.PROVIDES[p.type] is PrefixMatch for p in declared.values()):
-        _bind(Tokens, "", declared, "$.plugins")
-    order = list(catalog.PRODUCERS)
-    return tuple(sorted(declared.values(), key=lambda p: order.index(p.type)))
+            for fact, name in needs(plugin):
+                yield fact, name, paths.get(id(plugin), f"${profile.name}")
 
 
-def _needs(plugin: object) -> Sequence[tuple[type, str]]:
-    needs = getattr(plugin, "needs", None)
-    return needs() if needs else ()
+def _other_needs(
+    handler: ProfileHandler, others: Iterable[Plugin], plugins: Mapping[str, Plugin]
+) -> Iterator[_Need]:
+    where = next((p.path for p in plugins.values() if p.type in catalog.HANDLERS), "$.plugins")
+    yield from ((fact, name, where) for fact, name in needs(handler))
+    for other in others:
+        yield from ((fact, name, other.path) for fact, name in needs(other.value))
 
 
-def _bind(fact: type, name: str, declared: dict[str, Plugin], path: str) -> None:
-    """Make sure somebody states `fact`. Raises ConfigError."""
-    providers = [p.name for p in declared.values() if catalog.PROVIDES[p.type] is fact]
-    if name and name not in providers:
+def _bind(need: _Need, declared: dict[str, Plugin]) -> None:
+    """Make sure somebody states a fact. Raises ConfigError."""
+    fact, name, path = need
+    providers = [p.name for p in declared.values() if fact in catalog.PROVIDES[p.type]]
+    automatic = _AUTOMATIC.get(fact)
+    if name not in providers and (name or not providers):
+        _make(need, automatic, providers, declared)
+    elif not name and len(providers) > 1 and automatic not in providers:
+        raise ConfigError(
+            f"several producers state {fact.__name__} ({', '.join(providers)}): name one"
+            f" - at `{path}`"
+        )
+    if fact in _FROM_TOKENS:
+        _bind((Tokens, "", path), declared)
+
+
+def _make(
+    need: _Need, automatic: str | None, providers: Sequence[str], declared: dict[str, Plugin]
+) -> None:
+    """Declare the automatic producer of a fact. Raises ConfigError where another one is meant."""
+    fact, name, path = need
+    if name and name != automatic:
         known = ", ".join(providers) or "none"
         raise ConfigError(
             f"no producer {name!r} states {fact.__name__}; declared: {known}"
             f" - at `{path}.parameters`"
         )
-    if len(providers) > 1 and not name:
-        raise ConfigError(
-            f"several producers state {fact.__name__} ({', '.join(providers)}): name one"
-            f" - at `{path}`"
-        )
-    if providers:
-        return
-    automatic = _AUTOMATIC.get(fact)
     if automatic is None:
-        makers = ", ".join(t for t, provided in catalog.PROVIDES.items() if provided is fact)
+        makers = ", ".join(t for t, provided in catalog.PROVIDES.items() if fact in provided)
         raise ConfigError(f"no producer states {fact.__name__}: declare {makers} - at `{path}`")
+    if automatic in declared:
+        raise ConfigError(
+            f"{automatic!r} states no {fact.__name__}: it is the name of another plugin"
+            f" - at `{declared[automatic].path}`"
+        )
     parameters = catalog.PRODUCERS[automatic]()
+    if fact is Tokens and not any(p.type == _PRECISE for p in declared.values()):
+        parameters = TokenParameters(estimate=EstimateParameters())
     declared[automatic] = made(automatic, automatic, "$.plugins", parameters)

@@ -1,13 +1,16 @@
-"""Scheduling profiles: filters, scorers and one picker each, and the handler that chooses."""
+"""Scheduling profiles: filters, scorers and one picker each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from router import catalog
 from router.config.errors import ConfigError
-from router.config.plugins import Plugin, referenced
+from router.config.plugins import Plugin, needs, referenced
 from router.config.schema import EndpointPickerConfig, ProfileEntry
+from router.producers.facts import PrefixMatch
 from router.scheduling.types import NamedFilter, NamedScorer, Picker, Profile, ProfileHandler
 
 
@@ -25,21 +28,18 @@ def build(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> dict[str
     return profiles
 
 
-def handler(plugins: Mapping[str, Plugin], profiles: Mapping[str, Profile]) -> ProfileHandler:
-    declared = [p for p in plugins.values() if p.type in catalog.HANDLERS]
-    if len(declared) > 1:
-        raise ConfigError(
-            f"a second profile handler {declared[1].name!r} - at `{declared[1].path}`"
-        )
-    if len(profiles) > 1:
-        where = declared[0].path if declared else "$.schedulingProfiles"
-        raise ConfigError(
-            f"single-profile-handler takes one profile, there are {len(profiles)} - at `{where}`"
-        )
-    if declared:
-        handler: ProfileHandler = declared[0].value
-        return handler
-    return catalog.HANDLERS["single-profile-handler"]()
+def bound(profiles: Mapping[str, Profile], handler: ProfileHandler) -> dict[str, Profile]:
+    """The profiles, each with the producer whose matches it goes by."""
+    return {name: _bound(profile, handler) for name, profile in profiles.items()}
+
+
+def _bound(profile: Profile, handler: ProfileHandler) -> Profile:
+    """Where its own plugins read no match, what its handler reads counts."""
+    filters = [member.plugin for member in profile.filters]
+    scorers = [member.plugin for member in profile.scorers]
+    readers: list[object] = [*filters, *scorers, handler]
+    named = (n for reader in readers for f, n in needs(reader) if f is PrefixMatch and n)
+    return msgspec.structs.replace(profile, prefix_producer=next(named, ""))
 
 
 def _members(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -9,30 +11,92 @@ import yaml
 
 from router.config.errors import ConfigError
 
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
 
 class _Loader(yaml.SafeLoader):
     """Safe YAML without silently overwritten keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise ConfigError(f"key {key!r} stands twice - at line {line}")
-            seen.add(key)
+        # An explicit tag can bring any node here; the base class refuses all others.
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key_node, _ in node.value:
+                key = self.construct_object(key_node, deep=True)
+                if isinstance(key, Hashable) and key in seen:
+                    line = key_node.start_mark.line + 1
+                    raise ConfigError(f"key {key!r} stands twice - at line {line}")
+                seen.add(key if isinstance(key, Hashable) else id(key))
         return super().construct_mapping(node, deep)
 
 
 def parse(text: str) -> object:
-    """Raises ConfigError naming the line. JSON is YAML, too."""
+    """Raises ConfigError naming the line. JSON is YAML, too, but for its tabs."""
     try:
         data = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        where = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"not valid YAML: {error.problem}{where}") from error
+        return _as_json(text, error)
     except yaml.YAMLError as error:
-        raise ConfigError(f"not valid YAML: {error}") from error
+        raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError("nested too deeply") from error
     if data is None:
         raise ConfigError("the configuration is empty")
     return data
+
+
+def _as_json(text: str, error: yaml.MarkedYAMLError) -> object:
+    """JSON that YAML does not take, such as JSON indented with tabs."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (json.JSONDecodeError, RecursionError):
+        where = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"not valid YAML: {_said(error, text)}{where}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in data:
+            raise ConfigError(f"key {key!r} stands twice")
+        data[key] = value
+    return data
+
+
+def _said(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark, problem = error.problem_mark, error.problem or "it cannot be read"
+    lines = text.splitlines()
+    if mark is not None and mark.line < len(lines) and "\t" in lines[mark.line]:
+        return f"{problem} (YAML is indented with spaces, this line has a tab)"
+    return problem
+
+
+def line_of(text: str, path: str) -> int | None:
+    """The line at which what a path such as ``$.plugins[0].type`` names stands.
+
+    Where the path goes on beyond what the text has, the last thing it has; None for no YAML.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
+    line: int | None = None
+    for step in _STEP.finditer(path):
+        below = _child(node, step[1], step[2])
+        if below is None:
+            break
+        node, line = below
+    return line
+
+
+def _child(
+    node: yaml.Node | None, key: str | None, index: str | None
+) -> tuple[yaml.Node, int] | None:
+    if isinstance(node, yaml.MappingNode) and key is not None:
+        for key_node, value in node.value:
+            if key_node.value == key:
+                return value, key_node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode) and index is not None and int(index) < len(node.value):
+        item = node.value[int(index)]
+        return item, item.start_mark.line + 1
+    return None

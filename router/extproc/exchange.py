@@ -11,6 +11,7 @@ message (`protocol_config`):
     any mode, no body            decide at the headers
 
 After the decision the response is told in the same way: headers, perhaps body, perhaps trailers.
+A data plane that only observes takes no answers: such an exchange has no events.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import msgspec
 
 from router.errors import BodyTooLarge
 from router.extproc import headers as names
+from router.extproc import metadata
 from router.extproc.pb import ext_proc_pb2 as pb
+from router.request.rewrite import is_complete
 
 
 class Phase(enum.Enum):
@@ -45,6 +48,7 @@ class RequestReady(msgspec.Struct, frozen=True):
         at: The message the decision answers.
         echo: Full duplex: the body must be sent back, after the headers.
         trailers: Full duplex: the request ends with trailers, not with its last chunk.
+        subset: Endpoints that the data plane allows; None: all.
     """
 
     headers: Mapping[str, str]
@@ -52,6 +56,7 @@ class RequestReady(msgspec.Struct, frozen=True):
     at: Phase
     echo: bool = False
     trailers: bool = False
+    subset: tuple[str, ...] | None = None
 
 
 class Proceed(msgspec.Struct, frozen=True):
@@ -67,13 +72,17 @@ class ResponseStarted(msgspec.Struct, frozen=True):
         status: HTTP status.
         headers: Lower-case name -> value.
         end: The response has no body.
+        seen: Its body comes anyway.
         streamable: Envoy may be asked to send the body from here on.
+        served: ``ip:port`` of who answers; empty where nobody says.
     """
 
     status: int
     headers: Mapping[str, str]
     end: bool
     streamable: bool
+    seen: bool = False
+    served: str = ""
 
 
 class ResponseChunk(msgspec.Struct, frozen=True):
@@ -88,13 +97,28 @@ class ResponseChunk(msgspec.Struct, frozen=True):
     echo: bool
 
 
-Event = RequestReady | Proceed | ResponseStarted | ResponseChunk | None
+class ResponseTrailers(msgspec.Struct, frozen=True):
+    """The response ends with trailers: no chunk was the last one.
+
+    Attributes:
+        echo: Full duplex: chunks may still be sent back.
+    """
+
+    echo: bool
+
+
+Event = RequestReady | Proceed | ResponseStarted | ResponseChunk | ResponseTrailers | None
 
 _DECIDE_AT_HEADERS = frozenset({pb.STREAMED, pb.NONE, pb.GRPC})
 
 
 class Exchange:
-    """Feed it Envoy's messages in order; it says what each one means."""
+    """Feed it Envoy's messages in order; it says what each one means.
+
+    Attributes:
+        observed: The data plane takes no answers.
+        streaming: Headers of an answer came and its end has not been seen.
+    """
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
@@ -102,26 +126,39 @@ class Exchange:
         self._body = bytearray()
         self._request_mode: int = pb.BUFFERED
         self._response_mode: int = pb.NONE
+        self._subset: tuple[str, ...] | None = None
         self._decided = False
+        self.observed = False
+        self.streaming = False
 
     def receive(self, message: pb.ProcessingRequest) -> Event:
         """Take the next message. Raises BodyTooLarge."""
         if message.HasField("protocol_config"):
             self._request_mode = message.protocol_config.request_body_mode
             self._response_mode = message.protocol_config.response_body_mode
+        if message.observability_mode:
+            self.observed = True
+        return None if self.observed else self._event(message)
+
+    def _event(self, message: pb.ProcessingRequest) -> Event:
         match message.WhichOneof("request"):
             case "request_headers":
+                self._subset = metadata.subset(message)
                 return self._request_headers(message.request_headers)
             case "request_body":
+                # Full duplex: what is said beside the last chunk counts (llm-d).
+                allowed = metadata.subset(message)
+                self._subset = self._subset if allowed is None else allowed
                 return self._request_body(message.request_body)
             case "request_trailers":
                 return self._request_trailers()
             case "response_headers":
-                return self._response_headers(message.response_headers)
+                return self._response_headers(message.response_headers, metadata.served(message))
             case "response_body":
                 return self._response_body(message.response_body)
             case "response_trailers":
-                return Proceed(Phase.RESPONSE_TRAILERS)
+                self.streaming = False
+                return ResponseTrailers(self._response_mode == pb.FULL_DUPLEX_STREAMED)
             case None:
                 return None
 
@@ -130,6 +167,9 @@ class Exchange:
         return self._request_mode == pb.FULL_DUPLEX_STREAMED
 
     def _request_headers(self, message: pb.HttpHeaders) -> Event:
+        if self._decided:
+            # Nobody says them twice; but a second decision would hold what is never given back.
+            return Proceed(Phase.REQUEST_HEADERS)
         self._headers = names.flatten(message.headers)
         if message.end_of_stream:
             return self._ready(b"", Phase.REQUEST_HEADERS)
@@ -145,8 +185,11 @@ class Exchange:
             raise BodyTooLarge(f"the request body exceeds {self._max_body_bytes} bytes")
         self._body += message.body
         if not self._full_duplex:
-            cut = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
-            return self._ready(None if cut else bytes(self._body), Phase.REQUEST_BODY)
+            body = bytes(self._body)
+            partial = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
+            # Before trailers a whole body comes like a cut one; but no JSON is whole when cut.
+            hidden = partial and not is_complete(body)
+            return self._ready(None if hidden else body, Phase.REQUEST_BODY)
         if message.end_of_stream:
             return self._ready(bytes(self._body), Phase.REQUEST_BODY, echo=True)
         return None
@@ -161,18 +204,23 @@ class Exchange:
     ) -> RequestReady:
         self._decided = True
         self._body = bytearray()
-        return RequestReady(self._headers, body, at, echo, trailers)
+        return RequestReady(self._headers, body, at, echo, trailers, self._subset)
 
-    def _response_headers(self, message: pb.HttpHeaders) -> Event:
+    def _response_headers(self, message: pb.HttpHeaders, served: str) -> Event:
         headers = names.flatten(message.headers)
+        self.streaming = not message.end_of_stream
         status = headers.get(":status", "")
         return ResponseStarted(
             status=int(status) if status.isascii() and status.isdigit() else 0,
             headers=headers,
             end=message.end_of_stream,
-            streamable=self._response_mode == pb.NONE,
+            # Full duplex requests: Envoy takes no override of any mode.
+            streamable=self._response_mode == pb.NONE and not self._full_duplex,
+            seen=self._response_mode != pb.NONE,
+            served=served,
         )
 
     def _response_body(self, message: pb.HttpBody) -> Event:
         echo = self._response_mode == pb.FULL_DUPLEX_STREAMED
+        self.streaming = self.streaming and not message.end_of_stream
         return ResponseChunk(message.body, message.end_of_stream, echo)

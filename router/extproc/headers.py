@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from router.extproc.pb.ext_proc_pb2 import HeaderMap
 
@@ -13,27 +13,38 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL = "x-data-parallel-host-port"
+CACHE_SOURCE = "x-kv-cache-source-host-port"
 REQUEST_ID = "x-request-id"
+CONTENT_LENGTH = "content-length"
+CONTENT_ENCODING = "content-encoding"
 DROPPED_REASON = "x-llm-d-request-dropped-reason"
 
 ROUTING = (
     DESTINATION,
     PREFILLER,
-    "x-encoder-hosts-ports",
-    "x-data-parallel-host-port",
-    "x-kv-cache-source-host-port",
+    ENCODERS,
+    DATA_PARALLEL,
+    CACHE_SOURCE,
     DROPPED_REASON,
 )
 """Headers that steer the data plane. Only the router may set them: a client that could would make
 Envoy or a decode sidecar connect to an address of the client's choosing."""
 
+MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+"""The model a request is sent to instead of the one it names; the first one counts."""
+
+OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+"""Names the objective whose priority a request has; the first one counts."""
+
+FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+"""On whose account a request goes; the first one counts."""
+
 CONTROL = (
-    "x-llm-d-inference-objective",
-    "x-gateway-inference-objective",
-    "x-llm-d-inference-fairness-id",
-    "x-gateway-inference-fairness-id",
-    "x-llm-d-model-name-rewrite",
-    "x-gateway-model-name-rewrite",
+    *OBJECTIVE,
+    *FAIRNESS_IDS,
+    *MODEL_REWRITE,
     "x-llm-d-slo-ttft-ms",
     "x-slo-ttft-ms",
     "x-llm-d-slo-tpot-ms",
@@ -47,6 +58,17 @@ CONTROL = (
 """Headers meant for the router: read here, then removed (names and aliases of llm-d)."""
 
 REMOVED = ROUTING + CONTROL
+
+
+def text_of(headers: Mapping[str, str], names: Iterable[str]) -> str:
+    """The first of the named headers that is there, as UTF-8 where it is that; else empty."""
+    value = next((headers[name] for name in names if headers.get(name)), "")
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode()
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        return value
 
 
 def flatten(headers: HeaderMap) -> Mapping[str, str]:

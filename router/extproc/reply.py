@@ -27,10 +27,7 @@ _PROCEED: Mapping[Phase, pb.ProcessingResponse] = {
     Phase.RESPONSE_TRAILERS: pb.ProcessingResponse(response_trailers=pb.TrailersResponse()),
 }
 
-_PROCEED_WITH_BODY = pb.ProcessingResponse(
-    response_headers=pb.HeadersResponse(),
-    mode_override=pb.ProcessingMode(response_body_mode=pb.STREAMED),
-)
+_STREAM_BODY = pb.ProcessingMode(response_body_mode=pb.STREAMED)
 
 
 def proceed(phase: Phase) -> pb.ProcessingResponse:
@@ -38,34 +35,65 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
     return _PROCEED[phase]
 
 
-def proceed_with_body() -> pb.ProcessingResponse:
-    """Answer the response headers and ask for a copy of the body, chunk by chunk.
+def started(
+    headers: Mapping[str, str], *, body: bool = False, resized: bool = False
+) -> pb.ProcessingResponse:
+    """Answer the response headers, with `headers` set for the client besides.
 
-    Only here, with only this field set, does Envoy take a mode override without side effects.
+    `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
+    Envoy take a mode override without side effects. `resized`: its length will be another one.
     """
-    return _PROCEED_WITH_BODY
+    if not (headers or body or resized):
+        return proceed(Phase.RESPONSE_HEADERS)
+    answer = pb.HeadersResponse()
+    if headers:
+        answer.response.header_mutation.set_headers.extend(_set(headers))
+    if resized:
+        answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
+    override = _STREAM_BODY if body else None
+    return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 
 
-def routed(
-    request: RequestReady, destination: str, headers: Mapping[str, str]
-) -> Iterator[pb.ProcessingResponse]:
-    """Send the request to `destination` (``ip:port``), with `headers` set besides.
+class Routing(msgspec.Struct, frozen=True):
+    """What becomes of a request.
+
+    Attributes:
+        destination: ``ip:port``; several are joined by commas, best first.
+        headers: Set besides.
+        body: Sent instead of the client's, and not packed; None: the client's goes on.
+    """
+
+    destination: str
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+
+
+def routed(request: RequestReady, routing: Routing) -> Iterator[pb.ProcessingResponse]:
+    """Send the request on.
 
     Yields one message, or in full duplex the headers' answer, the body and perhaps the trailers.
     """
     at_body = request.at is Phase.REQUEST_BODY and not request.echo
-    if headers:
-        yield _decision(destination, at_body, headers)
+    if routing.headers or routing.body is not None:
+        yield _decision(routing, at_body)
     else:
-        yield _plain_decision(destination, at_body)
+        yield _plain_decision(routing.destination, at_body)
     if request.echo:
-        yield from _echo(request.body or b"", end=not request.trailers)
+        body = request.body if routing.body is None else routing.body
+        yield from _echo(body or b"", end=not request.trailers)
     if request.trailers:
         yield proceed(Phase.REQUEST_TRAILERS)
 
 
+def changed(chunk: bytes) -> pb.ProcessingResponse:
+    """Put other bytes, or none, in the place of a response chunk."""
+    mutation = pb.BodyMutation(body=chunk) if chunk else pb.BodyMutation(clear_body=True)
+    common = pb.CommonResponse(body_mutation=mutation)
+    return pb.ProcessingResponse(response_body=pb.BodyResponse(response=common))
+
+
 def echoed(chunk: bytes, *, end: bool) -> Iterator[pb.ProcessingResponse]:
-    """Send a full duplex response chunk back unchanged."""
+    """Send a full duplex response chunk back."""
     for piece, last in _pieces(chunk, end=end):
         yield pb.ProcessingResponse(response_body=_streamed(piece, last))
 
@@ -89,18 +117,21 @@ def refused(error: RouterError) -> pb.ProcessingResponse:
 @functools.lru_cache(maxsize=1024)
 def _plain_decision(destination: str, at_body: bool) -> pb.ProcessingResponse:
     """The usual answer, made once for each endpoint; nobody changes a message that was made."""
-    return _decision(destination, at_body, {})
+    return _decision(Routing(destination), at_body)
 
 
-def _decision(destination: str, at_body: bool, headers: Mapping[str, str]) -> pb.ProcessingResponse:
-    common = pb.CommonResponse(
-        header_mutation=pb.HeaderMutation(
-            set_headers=_set({names.DESTINATION: destination, **headers}),
-            remove_headers=names.REMOVED,
-        )
-    )
-    metadata = _metadata(destination)
+def _decision(routing: Routing, at_body: bool) -> pb.ProcessingResponse:
+    headers = {names.DESTINATION: routing.destination, **routing.headers}
+    removed: tuple[str, ...] = names.REMOVED
+    if routing.body is not None:
+        headers[names.CONTENT_LENGTH] = str(len(routing.body))
+        removed = (*removed, names.CONTENT_ENCODING)
+    mutation = pb.HeaderMutation(set_headers=_set(headers), remove_headers=removed)
+    common = pb.CommonResponse(header_mutation=mutation)
+    metadata = _metadata(routing.destination)
     if at_body:
+        if routing.body is not None:
+            common.body_mutation.body = routing.body
         body = pb.BodyResponse(response=common)
         return pb.ProcessingResponse(request_body=body, dynamic_metadata=metadata)
     answer = pb.HeadersResponse(response=common)

@@ -5,12 +5,13 @@ A stream lives as long as its HTTP exchange, so its end is the request's end, no
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterable
 
 import grpc
 import structlog
 
-from router.director import Director, Routed
+from router.director import Director
 from router.errors import RouterError
 from router.extproc import reply
 from router.extproc.exchange import (
@@ -20,9 +21,11 @@ from router.extproc.exchange import (
     RequestReady,
     ResponseChunk,
     ResponseStarted,
+    ResponseTrailers,
 )
 from router.extproc.pb import ext_proc_pb2 as pb
 from router.extproc.stats import StreamStats
+from router.routed import Reading, Routed
 
 log = structlog.get_logger()
 
@@ -49,7 +52,7 @@ class ExternalProcessor:
     ) -> None:
         self.stats.open += 1
         self.stats.total += 1
-        stream = _Stream(self._director, Exchange(self._max_body_bytes))
+        stream = _Stream(self._director, Exchange(self._max_body_bytes), self.stats)
         try:
             async for message in request_iterator:
                 for answer in await stream.answer(message):
@@ -70,22 +73,27 @@ class ExternalProcessor:
 class _Stream:
     """One exchange and the request it became."""
 
-    def __init__(self, director: Director, exchange: Exchange) -> None:
+    def __init__(self, director: Director, exchange: Exchange, stats: StreamStats) -> None:
         self._director = director
         self._exchange = exchange
+        self._stats = stats
         self._routed: Routed | None = None
+        self._started_at: float | None = None
 
     async def answer(self, message: pb.ProcessingRequest) -> Iterable[pb.ProcessingResponse]:
         """What Envoy is told after `message`. Raises RouterError."""
         match self._exchange.receive(message):
             case RequestReady() as ready:
-                routed = await self._director.route(ready.headers, ready.body)
+                routed = await self._director.route(ready.headers, ready.body, ready.subset)
                 self._routed = routed
-                return reply.routed(ready, routed.destination, routed.headers)
+                routing = reply.Routing(routed.destination, routed.headers, routed.body)
+                return reply.routed(ready, routing)
             case ResponseStarted() as started:
                 return (self._started(started),)
             case ResponseChunk() as chunk:
                 return self._chunk(chunk)
+            case ResponseTrailers(echo):
+                return self._trailers(echo=echo)
             case Proceed(phase):
                 return (reply.proceed(phase),)
             case None:
@@ -93,21 +101,47 @@ class _Stream:
 
     def close(self) -> None:
         """The stream is over."""
+        if self._exchange.observed:
+            self._stats.observed += 1
+        if self._started_at is not None and self._exchange.streaming:
+            self._stats.streamed(time.monotonic() - self._started_at)
         if self._routed is not None:
             self._director.ended(self._routed)
             self._routed = None
 
     def _started(self, started: ResponseStarted) -> pb.ProcessingResponse:
-        wanted = self._routed is not None and self._director.responded(
-            self._routed, started.status, started.headers
+        if self._routed is None:
+            return reply.proceed(Phase.RESPONSE_HEADERS)
+        reading = self._director.responded(
+            self._routed, started.status, started.headers, started.served
         )
-        if wanted and started.streamable and not started.end:
-            return reply.proceed_with_body()
-        return reply.proceed(Phase.RESPONSE_HEADERS)
+        if self._routed.record.streamed and not started.end:
+            self._started_at = time.monotonic()
+        shown = started.streamable or started.seen
+        if started.end or not shown:
+            # Nobody will show a body.
+            self._routed.renamer, reading = None, Reading.NOTHING
+        return reply.started(
+            self._routed.answer_headers,
+            body=started.streamable and reading is not Reading.NOTHING,
+            resized=reading is Reading.CHANGE,
+        )
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:
+        data = chunk.data
         if self._routed is not None:
-            self._director.chunk(self._routed, chunk.data, end=chunk.end)
+            data = self._director.chunk(self._routed, data, end=chunk.end)
         if chunk.echo:
-            return reply.echoed(chunk.data, end=chunk.end)
+            return reply.echoed(data, end=chunk.end)
+        if self._routed is not None and self._routed.reading is Reading.CHANGE:
+            return (reply.changed(data),)
         return (reply.proceed(Phase.RESPONSE_BODY),)
+
+    def _trailers(self, *, echo: bool) -> Iterable[pb.ProcessingResponse]:
+        """Trailers end the response; what was held back of its body goes before them."""
+        rest = b""
+        if self._routed is not None:
+            rest = self._director.chunk(self._routed, b"", end=True)
+        if rest and echo:
+            yield from reply.echoed(rest, end=False)
+        yield reply.proceed(Phase.RESPONSE_TRAILERS)

@@ -55,6 +55,7 @@ class EngineMetrics(msgspec.Struct, frozen=True, kw_only=True):
         max_adapters: LoRA adapters the engine can hold at once.
         ignored_lines: Lines of needed families that could not be read.
         scraped_at: Unix time of the scrape.
+        good_for_s: Age from which on they tell nothing: a few intervals of whoever scrapes.
     """
 
     waiting: int | None = None
@@ -71,6 +72,11 @@ class EngineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     max_adapters: int | None = None
     ignored_lines: int = 0
     scraped_at: float = 0.0
+    good_for_s: float = 3.0
+
+    def tell(self, now_s: float) -> bool:
+        """They are young enough to go by at that Unix time."""
+        return now_s - self.scraped_at <= self.good_for_s
 
 
 class ServedModels(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +114,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         kv_events: Where its KV events come from, if discovery says.
         metrics: The last good scrape; None before the first.
         models: What it serves; None until it has said.
+        attributes: Numbers that extractors state of it, by key, such as ``GPUUtilization``.
         alive: False after three failed scrapes in a row of an endpoint that was scraped before.
     """
 
@@ -120,6 +127,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     kv_events: tuple[KvEvents, ...] = ()
     metrics: EngineMetrics | None = None
     models: ServedModels | None = None
+    attributes: Mapping[str, float] = {}
     alive: bool = True
 
     @property

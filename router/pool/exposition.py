@@ -116,7 +116,9 @@ def parse_labels(raw: bytes) -> Mapping[str, str] | None:
 _remembered = functools.lru_cache(maxsize=2048)(parse_labels)
 
 
-def read(body: bytes, dialect: Dialect, scraped_at: float) -> EngineMetrics:
+def read(
+    body: bytes, dialect: Dialect, scraped_at: float, good_for_s: float = 3.0
+) -> EngineMetrics:
     """The figures of a metrics page in the words of one kind of engine. Never raises."""
     page = Page(body)
     usage = _gauges(page, dialect.kv_usage, dialect)
@@ -136,6 +138,7 @@ def read(body: bytes, dialect: Dialect, scraped_at: float) -> EngineMetrics:
         waiting_adapters=waiting,
         max_adapters=max_adapters,
         scraped_at=scraped_at,
+        good_for_s=good_for_s,
         ignored_lines=page.ignored,
     )
 

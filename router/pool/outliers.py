@@ -3,6 +3,7 @@
 A dead engine fails at once, so by its load it looks better than any that works. Scrapes find out
 only after three of them, and of an engine that was never scraped not at all; its answers tell
 sooner. A scrape that succeeds after the failures ends the wait: the engine is there, just busy.
+Of prefills that fail a scrape says nothing: there the wait is waited out.
 """
 
 from __future__ import annotations
@@ -31,14 +32,22 @@ class _Streak(msgspec.Struct):
 class Outliers:
     """Told of every answer; asked before every pick."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives Unix time, as the endpoints' scrapes have it."""
+    def __init__(self, clock: Callable[[], float], *, scrapes_tell: bool = True) -> None:
+        """`clock` gives Unix time, as the endpoints' scrapes have it.
+
+        With `scrapes_tell` a scrape that succeeds after the failures ends the wait.
+        """
         self._clock = clock
+        self._scrapes_tell = scrapes_tell
         self._streaks: dict[str, _Streak] = {}
 
     def answered(self, address: str, status: int) -> None:
         """A response of an endpoint began."""
-        if status not in FAILED_STATUSES:
+        self.came(address, failed=status in FAILED_STATUSES)
+
+    def came(self, address: str, *, failed: bool) -> None:
+        """A result of an endpoint."""
+        if not failed:
             self._streaks.pop(address, None)
             return
         streak = self._streaks.setdefault(address, _Streak())
@@ -50,7 +59,8 @@ class Outliers:
         streak = self._streaks.get(endpoint.address)
         if streak is None or streak.failures < FAILURES:
             return False
-        scraped_at = endpoint.metrics.scraped_at if endpoint.metrics else 0.0
+        told = endpoint.metrics if self._scrapes_tell else None
+        scraped_at = told.scraped_at if told else 0.0
         if scraped_at > streak.last_failed_at or self._clock() - streak.last_failed_at > OUT_S:
             del self._streaks[endpoint.address]
             return False
@@ -58,10 +68,12 @@ class Outliers:
 
     def out(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """Those that are kept out now."""
+        if not self._streaks:
+            return []
         return [endpoint for endpoint in endpoints if self.kept_out(endpoint)]
 
     def without(self, endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
-        """The endpoints that may be picked; all of them where none is left."""
+        """The endpoints that are not kept out; all of them where none is left."""
         if not self._streaks:
             return endpoints
         return [e for e in endpoints if not self.kept_out(e)] or endpoints

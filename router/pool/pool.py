@@ -193,4 +193,10 @@ def _same(old: Endpoint, new: Endpoint) -> bool:
 
 def _merged(old: Endpoint, new: Endpoint) -> Endpoint:
     """What discovery says now, with what the engine said before."""
-    return msgspec.structs.replace(new, metrics=old.metrics, models=old.models, alive=old.alive)
+    return msgspec.structs.replace(
+        new,
+        metrics=old.metrics,
+        models=old.models,
+        attributes=old.attributes,
+        alive=old.alive,
+    )

@@ -21,6 +21,9 @@ from router.pool.pool import Pool
 FIRST_SPACING_S = 0.005
 """Between the first scrapes of two endpoints, so that a large pool is not scraped in one burst."""
 
+GOOD_FOR_INTERVALS = 3
+"""How many intervals old figures may be that anybody goes by."""
+
 log = structlog.get_logger()
 
 
@@ -87,6 +90,7 @@ class Scraper:
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._models_interval_s = models_interval_s
+        self._good_for_s = GOOD_FOR_INTERVALS * interval_s + timeout_s
         self._path = path
         self._port = port
         self._targets: dict[str, _Target] = {}
@@ -175,7 +179,7 @@ class Scraper:
         endpoint = self._pool.get(target.address)
         if endpoint is not None:
             dialect = dialect_of(endpoint.labels)
-            metrics = exposition.read(body, dialect, time.time())
+            metrics = exposition.read(body, dialect, time.time(), self._good_for_s)
             self.stats.ignored_lines += metrics.ignored_lines
             self.stats.incomplete += is_incomplete(metrics, dialect)
             self._pool.scraped(target.address, metrics)

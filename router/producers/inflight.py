@@ -1,4 +1,9 @@
-"""inflight-load-producer: how many requests this router has in flight at each endpoint."""
+"""inflight-load-producer: requests and tokens this router has in flight at each endpoint.
+
+A request counts from the pick to its end. The tokens of its prompt that an endpoint does not hold
+count until the answer starts: then they are computed. Where the prompt is computed at another
+endpoint than the answer, its tokens count there, and the request counts at both until then.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,8 @@ from typing import Annotated
 import msgspec
 
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts, InFlight
+from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens, Uncached
+from router.request.output_limit import output_limit
 from router.request.types import Request
 from router.scheduling.types import Decision
 
@@ -16,65 +22,163 @@ from router.scheduling.types import Decision
 class InFlightLoadParameters(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """Parameters of llm-d that steer token estimates are accepted; requests are what is counted.
-
+    """
     Attributes:
-        add_estimated_output_tokens: Accepted; has no effect.
-        output_ratio: Accepted; has no effect.
-        max_estimated_output_tokens: Accepted; has no effect.
-        prefix_match_info_producer_name: Accepted; has no effect.
+        add_estimated_output_tokens: Count what will probably be generated, too; a request's tokens
+            then count to its end.
+        output_ratio: Tokens generated per token of the prompt.
+        max_estimated_output_tokens: No estimate is higher; None: any is right.
+        prefix_match_info_producer_name: Whose matches say what need not be computed; empty: those
+            of the first producer that states any.
         sync_cross_replica_state: Accepted; has no effect.
     """
 
     add_estimated_output_tokens: bool = False
-    output_ratio: Annotated[float, msgspec.Meta(ge=0)] = 1.5
-    max_estimated_output_tokens: int | None = None
+    output_ratio: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.5
+    max_estimated_output_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
     prefix_match_info_producer_name: str = ""
     sync_cross_replica_state: bool = True
 
+    def needs(self) -> tuple[tuple[type, str], ...]:
+        """A match is no need unless it is named: without one nothing is held."""
+        name = self.prefix_match_info_producer_name
+        matches = ((PrefixMatch, name),) if name else ()
+        return (*matches, (Tokens, "")) if self.add_estimated_output_tokens else matches
+
+
+_PLAIN = InFlightLoadParameters()
+
 
 class InFlightLoad:
-    """Counts up at the pick and down when the exchange ends, whatever the reason."""
+    """States InFlight, and Uncached where the prompt's tokens are known."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parameters: InFlightLoadParameters = _PLAIN) -> None:
         self._name = name
+        self._parameters = parameters
         self._requests: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
         """Endpoint address -> requests in flight; an address with none is absent."""
         return self._requests
 
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """Endpoint address -> tokens in flight; an address with none is absent."""
+        return self._tokens
+
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        # The live mapping, not a copy: a pick follows without awaiting, and no one writes to it.
-        facts.put(InFlight(self._requests), self._name)
+        # The live mappings, not copies: a pick follows without awaiting, and no one writes to them.
+        facts.put(InFlight(self._requests, self._tokens), self._name)
+        tokens = facts.get(Tokens)
+        if tokens is not None:
+            match = facts.get(PrefixMatch, self._parameters.prefix_match_info_producer_name)
+            addresses = [endpoint.address for endpoint in endpoints]
+            facts.put(Uncached(uncached(tokens.count, match, addresses)), self._name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> _Held:
-        return _Held(self._requests, *(holder.address for holder in decision.holders))
+        state = facts.get(Uncached, self._name)
+        prompt = state.tokens if state is not None else {}
+        output = self._output(request, facts)
+        here, stages = decision.endpoint.address, [decision.prefill, decision.encode]
+        others = {o.endpoint.address for o in stages if o is not None} - {here}
+        computing = decision.holders[-1].address
+        held = _Held(here)
+        for address in sorted(others):
+            held.until_response(self._requests, address, 1)
+        held.until_end(self._requests, here, 1)
+        keep = self._parameters.add_estimated_output_tokens and computing == here
+        charge = held.until_end if keep else held.until_response
+        charge(self._tokens, computing, prompt.get(computing, 0))
+        held.until_end(self._tokens, here, output)
+        return held
+
+    def _output(self, request: Request, facts: Facts) -> int:
+        """Tokens that will probably be generated; 0 where they are not counted."""
+        tokens, parameters = facts.get(Tokens), self._parameters
+        if tokens is None or not parameters.add_estimated_output_tokens:
+            return 0
+        estimate = int(tokens.count * parameters.output_ratio)
+        limits = (output_limit(request), parameters.max_estimated_output_tokens)
+        return min([estimate, *(limit for limit in limits if limit is not None)])
+
+
+def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) -> Mapping[str, int]:
+    """Endpoint -> tokens of a prompt of `count` that it would have to compute.
+
+    What is held counts as much as its tier is worth: a block that has to be loaded costs the rest.
+    """
+    if match is None:
+        return dict.fromkeys(addresses, count)
+    size, held = match.block_size, match.held
+    beyond = max(0, count - match.total_blocks * size)
+    left = dict.fromkeys(addresses, count)
+    for address in left.keys() & held.keys():
+        blocks = match.total_blocks - held[address].weighted
+        left[address] = min(count, max(0, round(blocks * size)) + beyond)
+    return left
 
 
 class _Held:
-    """One request's place in the count: where it is answered and, until then, where its prompt is
-    computed."""
+    """One request's part of the counts, given back piece by piece."""
 
-    def __init__(self, requests: dict[str, int], *addresses: str) -> None:
-        self._requests = requests
-        self._addresses = list(addresses)
-        for address in addresses:
-            requests[address] = requests.get(address, 0) + 1
+    def __init__(self, first_pick: str) -> None:
+        self._first_pick = first_pick
+        self._until_response: list[_Part] = []
+        self._until_end: list[_Part] = []
+
+    def until_response(self, counts: dict[str, int], address: str, amount: int) -> None:
+        """Count until the answer starts."""
+        self._until_response.append(_Part(counts, address, amount))
+
+    def until_end(self, counts: dict[str, int], address: str, amount: int) -> None:
+        """Count until the exchange is over."""
+        self._until_end.append(_Part(counts, address, amount))
+
+    def served_by(self, address: str) -> None:
+        for part in (*self._until_response, *self._until_end):
+            if part.address == self._first_pick:
+                part.move(address)
 
     def responded(self, status: int) -> None:
-        """A response that started is computed on where it is answered, until its end."""
-        while len(self._addresses) > 1:
-            self._leave(self._addresses.pop())
+        _give_back(self._until_response)
 
     def ended(self) -> None:
-        while self._addresses:
-            self._leave(self._addresses.pop())
+        _give_back(self._until_response)
+        _give_back(self._until_end)
 
-    def _leave(self, address: str) -> None:
-        left = self._requests[address] - 1
+
+class _Part:
+    """So much of one count."""
+
+    def __init__(self, counts: dict[str, int], address: str, amount: int) -> None:
+        self._counts = counts
+        self.address = address
+        self._amount = amount
+        self._take()
+
+    def move(self, address: str) -> None:
+        """Count at another endpoint."""
+        self.give_back()
+        self.address = address
+        self._take()
+
+    def give_back(self) -> None:
+        """Count no more."""
+        if not self._amount:
+            return
+        left = self._counts[self.address] - self._amount
         if left:
-            self._requests[address] = left
+            self._counts[self.address] = left
         else:
-            del self._requests[address]
+            del self._counts[self.address]
+
+    def _take(self) -> None:
+        if self._amount:
+            self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
+
+
+def _give_back(parts: list[_Part]) -> None:
+    while parts:
+        parts.pop().give_back()

@@ -203,6 +203,12 @@ class _Guess:
         self._answered = False
         owner._waiting.add(self)
 
+    def served_by(self, address: str) -> None:
+        """The engine that was to hold the blocks never computed them; where another one computes
+        the prompt, that one still does."""
+        self._owner.index.withdraw(self.tickets[0])
+        self.tickets = self.tickets[1:]
+
     def responded(self, status: int) -> None:
         self._owner._waiting.discard(self)
         self._answered = True

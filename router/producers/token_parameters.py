@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from router.config.duration import seconds
+from router.producers.estimate_parameters import EstimateParameters
 
 
 class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -45,20 +46,59 @@ class RenderParameters(_Camel, frozen=True):
         seconds(self.mm_timeout, "mmTimeout")
 
 
+class UdsParameters(_Camel, frozen=True):
+    """
+    Attributes:
+        socket_file: Path of the service's Unix socket; empty: where llm-d's service puts it.
+        use_tcp: `socket_file` is a host and a port instead.
+        model_tokenizer_map: Model -> where the service finds its tokenizer: a folder, or the
+            tokenizer.json in it. Empty: it is asked for the model by its name.
+    """
+
+    socket_file: str = ""
+    use_tcp: bool = msgspec.field(default=False, name="useTCP")
+    model_tokenizer_map: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if self.use_tcp and not self.socket_file:
+            raise ValueError("with useTCP, socketFile is HOST:PORT and required")
+
+    def model(self, name: str) -> str | None:
+        """What the service calls the model; None where the map does not have it."""
+        if not self.model_tokenizer_map:
+            return name
+        place = self.model_tokenizer_map.get(name)
+        return place and place.removesuffix("/tokenizer.json")
+
+
 class TokenParameters(_Camel, frozen=True):
     """
     Attributes:
         model_name: Tokenizer to use for every request; empty: that of the requested model's base.
         sidecar: Ids from the tokenizer sidecar; what runs where no backend is named.
         vllm: Ids from a server's render routes, over HTTP.
+        uds_tokenizer_config: Ids from llm-d's tokenizer service, over gRPC.
+        estimate: Ids that stand for four bytes of text each; no engine's.
     """
 
     model_name: str = ""
     sidecar: SidecarParameters | None = None
     vllm: RenderParameters | None = None
+    uds_tokenizer_config: UdsParameters | None = None
+    estimate: EstimateParameters | None = None
 
     def __post_init__(self) -> None:
-        if self.sidecar is not None and self.vllm is not None:
-            raise ValueError("name one backend: sidecar or vllm")
-        if self.vllm is not None and not self.model_name:
-            raise ValueError("modelName is required with vllm")
+        backends = {
+            "sidecar": self.sidecar,
+            "vllm": self.vllm,
+            "udsTokenizerConfig": self.uds_tokenizer_config,
+            "estimate": self.estimate,
+        }
+        named = [name for name, backend in backends.items() if backend is not None]
+        if len(named) > 1:
+            raise ValueError(f"name one backend: {' or '.join(named)}")
+        if not self.model_name and named in (["vllm"], ["udsTokenizerConfig"]):
+            raise ValueError(f"modelName is required with {named[0]}")
+        uds = self.uds_tokenizer_config
+        if uds is not None and uds.model(self.model_name) is None:
+            raise ValueError(f"udsTokenizerConfig.modelTokenizerMap lacks {self.model_name!r}")

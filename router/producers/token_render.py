@@ -7,7 +7,7 @@ them; a media item's hash says which blocks it lies on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,8 @@ import msgspec
 import structlog
 
 from indexer.hashing import pack
-from router.producers.facts import MediaItem, Tokens
+from router.producers import media
+from router.producers.facts import Tokens
 from router.producers.tokens import Missing, TokenStats
 from router.request.types import Kind, Request
 
@@ -36,8 +37,8 @@ class _Place(msgspec.Struct):
 
 
 class _Features(msgspec.Struct):
-    mm_hashes: dict[str, list[str]] = {}
-    mm_placeholders: dict[str, list[_Place]] = {}
+    mm_hashes: dict[str, list[str]] | None = None
+    mm_placeholders: dict[str, list[_Place]] | None = None
 
 
 class _Rendered(msgspec.Struct):
@@ -97,6 +98,8 @@ class RenderClient:
                 return Missing.REFUSED
             if response.status == 404:
                 return Missing.UNKNOWN_MODEL
+            if response.status in (429, 503):
+                return Missing.BUSY
             if response.status != 200:
                 return Missing.FAILED
         if kind is Kind.CHAT:
@@ -130,19 +133,12 @@ def _with_model(body: bytes, model: str) -> tuple[bytes, bool]:
 
 
 def _tokens(rendered: _Rendered) -> Tokens | Missing:
+    features = rendered.features or _Features()
     try:
         ids = pack(rendered.token_ids)
-    except OverflowError:
+        found = media.items(
+            features.mm_hashes or {}, features.mm_placeholders or {}, len(rendered.token_ids)
+        )
+    except (OverflowError, ValueError):
         return Missing.FAILED
-    return Tokens(ids, _media(rendered.features))
-
-
-def _media(features: _Features | None) -> Sequence[MediaItem]:
-    if features is None:
-        return ()
-    items = [
-        MediaItem(name, place.offset, place.length)
-        for kind, names in features.mm_hashes.items()
-        for name, place in zip(names, features.mm_placeholders.get(kind, ()), strict=False)
-    ]
-    return sorted(items, key=lambda item: item.offset)
+    return Tokens(ids, found)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
 import grpc
 import structlog
 
 from router.producers.facts import Tokens
+from router.producers.token_calls import Calls
+from router.producers.token_dial import Pauses, SocketReplaced, channel, identity, is_replaced
 from router.producers.tokens import Missing, TokenStats
-from router.request.types import Kind, Request
+from router.request.types import Request
 from tokenizer_sidecar.pb import tokenizer_pb2 as pb
 from tokenizer_sidecar.pb.tokenizer_pb2_grpc import TokenizerStub
 
 log = structlog.get_logger()
 
-MODELS_S = 5.0
-"""Between two looks at which models the sidecar serves, once all are ready."""
+WATCH_S = 1.0
+"""Between two looks at which models are served, and at the socket, once all models are ready."""
 
-RECONNECT_S = 0.25
-"""Pause before a lost sidecar is dialled again."""
+LOADING_S = 0.25
+"""The same while a model is not ready."""
 
-_KINDS: Mapping[Kind, pb.Kind.ValueType] = {Kind.COMPLETION: pb.COMPLETION, Kind.CHAT: pb.CHAT}
-
+LIST_S = 5.0
+"""How long the sidecar may take to list its models."""
 
 _OUTCOMES: Mapping[int, Missing] = {
     pb.UNKNOWN_MODEL: Missing.UNKNOWN_MODEL,
     pb.NOT_READY: Missing.NOT_READY,
     pb.REFUSED: Missing.REFUSED,
     pb.UNSUPPORTED: Missing.UNSUPPORTED,
+    pb.EXPIRED: Missing.EXPIRED,
+    pb.BUSY: Missing.BUSY,
 }
 
 
@@ -37,94 +42,83 @@ class SidecarClient:
     """The router's end of the stream. `run` keeps it open; `tokenize` uses it."""
 
     def __init__(self, socket: str, timeout_s: float, max_message_bytes: int) -> None:
-        self._socket = socket
+        self._socket = Path(socket)
         self._timeout_s = timeout_s
-        self._options = [
-            ("grpc.max_send_message_length", max_message_bytes),
-            ("grpc.max_receive_message_length", max_message_bytes),
-            ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 500),
-        ]
-        self._outbox: asyncio.Queue[pb.TokenizeRequest] | None = None
-        self._waiting: dict[int, asyncio.Future[pb.TokenizeReply]] = {}
-        self._next_id = 0
+        self._max_message_bytes = max_message_bytes
+        self._calls: Calls | None = None
         self.stats = TokenStats()
 
     async def tokenize(self, model: str, request: Request) -> Tokens | Missing:
         """The first prompt's tokens, or why there are none."""
-        if self._outbox is None:
+        if self._calls is None:
             return Missing.UNAVAILABLE
-        self._next_id += 1
-        ident = self._next_id
-        reply: asyncio.Future[pb.TokenizeReply] = asyncio.get_running_loop().create_future()
-        self._waiting[ident] = reply
-        kind = _KINDS[request.kind]
-        asked = pb.TokenizeRequest(id=ident, model=model, kind=kind, body=request.body)
-        self._outbox.put_nowait(asked)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await reply
+            answer = await self._calls.ask(model, request.kind, request.body, self._timeout_s)
         except TimeoutError:
             return Missing.TIMEOUT
         except ConnectionError:
             return Missing.UNAVAILABLE
-        finally:
-            self._waiting.pop(ident, None)
         if answer.outcome == pb.OK:
-            return Tokens(answer.token_ids)
+            return Tokens(answer.token_ids, partial=answer.partial)
         return _OUTCOMES.get(answer.outcome, Missing.FAILED)
 
     async def run(self) -> None:
         """Keep a stream open until cancelled."""
+        pauses, loop = Pauses(), asyncio.get_running_loop()
         while True:
-            async with grpc.aio.insecure_channel(
-                f"unix:{self._socket}", options=self._options
-            ) as channel:
-                await channel.channel_ready()
-                await self._stream(channel)
-            await asyncio.sleep(RECONNECT_S)
+            async with channel(f"unix:{self._socket}", self._max_message_bytes) as opened:
+                await opened.channel_ready()
+                began = loop.time()
+                await self._stream(opened)
+            await asyncio.sleep(pauses.after(loop.time() - began))
 
-    async def _stream(self, channel: grpc.aio.Channel) -> None:
-        outbox: asyncio.Queue[pb.TokenizeRequest] = asyncio.Queue()
-        self._outbox = outbox
+    async def _stream(self, opened: grpc.aio.Channel) -> None:
+        calls = self._calls = Calls()
         self.stats.connected = True
         self.stats.not_ready = ("not told yet",)
         self.stats.connections += 1
-        log.info("tokenizer.connected", socket=self._socket)
-        stub = TokenizerStub(channel)
+        log.info("tokenizer.connected", socket=str(self._socket))
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(self._watch_models(channel))
-                async for reply in stub.Tokenize(_drain(outbox)):
-                    waiting = self._waiting.pop(reply.id, None)
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(reply)
+                watching = group.create_task(self._watch(opened))
+                async for reply in TokenizerStub(opened).Tokenize(calls.messages()):
+                    calls.answered(reply)
                 watching.cancel()
-        except* grpc.aio.AioRpcError as group_:
-            reasons = [str(error) for error in group_.exceptions]
-            log.warning("tokenizer.lost", socket=self._socket, reason=reasons[0].split("\n")[0])
+            self._lost("the sidecar ended the stream")
+        except* grpc.aio.AioRpcError as errors:
+            self._lost(str(errors.exceptions[0]).partition("\n")[0])
+        except* SocketReplaced:
+            self._lost("another socket lies at its path")
         finally:
-            self._outbox = None
+            self._calls = None
             self.stats.connected = False
             self.stats.not_ready = ()
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(ConnectionError("the sidecar's stream ended"))
+            calls.lost()
 
-    async def _watch_models(self, channel: grpc.aio.Channel) -> None:
-        """Keep `stats.not_ready` true; a sidecar that cannot tell counts as ready."""
+    def _lost(self, reason: str) -> None:
+        log.warning("tokenizer.lost", socket=str(self._socket), reason=reason)
+
+    async def _watch(self, opened: grpc.aio.Channel) -> None:
+        """Keep `stats.not_ready` true. Raises SocketReplaced."""
+        dialled = identity(self._socket)
+        can_list = True
         while True:
-            try:
-                told = await TokenizerStub(channel).ListModels(pb.ListModelsRequest())
-            except grpc.aio.AioRpcError:
-                self.stats.not_ready = ()
-                return
-            self.stats.not_ready = [
-                f"{model.name}: {model.message}" for model in told.models if not model.ready
-            ]
-            await asyncio.sleep(RECONNECT_S if self.stats.not_ready else MODELS_S)
+            can_list = can_list and await self._list_models(opened)
+            await asyncio.sleep(LOADING_S if self.stats.not_ready else WATCH_S)
+            if is_replaced(self._socket, dialled):
+                raise SocketReplaced
 
-
-async def _drain(outbox: asyncio.Queue[pb.TokenizeRequest]) -> AsyncIterator[pb.TokenizeRequest]:
-    while True:
-        yield await outbox.get()
+    async def _list_models(self, opened: grpc.aio.Channel) -> bool:
+        """Whether the sidecar can tell at all; one that cannot counts as ready."""
+        try:
+            told = await TokenizerStub(opened).ListModels(pb.ListModelsRequest(), timeout=LIST_S)
+        except grpc.aio.AioRpcError as error:
+            # One that hangs, or is about to end the stream, is asked again.
+            if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+                return True
+            self.stats.not_ready = ()
+            return False
+        self.stats.not_ready = [
+            f"{model.name}: {model.message}" for model in told.models if not model.ready
+        ]
+        return True

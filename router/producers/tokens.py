@@ -30,7 +30,13 @@ class Missing(enum.StrEnum):
     NOT_READY = "not_ready"
     REFUSED = "refused"
     UNSUPPORTED = "unsupported"
+    EXPIRED = "expired"
+    BUSY = "busy"
     FAILED = "failed"
+
+
+_BUDGET_USED_UP = frozenset({Missing.TIMEOUT, Missing.EXPIRED})
+"""What cost a request all of its time: the backend did not answer, or said so at the end of it."""
 
 
 class TokenStats:
@@ -38,6 +44,7 @@ class TokenStats:
 
     Attributes:
         tokenized: Requests that got their ids.
+        partial: Those among them of whose prompt only the beginning is known.
         missing: Reason -> requests that did not.
         connected: The backend is reached.
         connections: Connections opened since the start.
@@ -47,6 +54,7 @@ class TokenStats:
 
     def __init__(self) -> None:
         self.tokenized = 0
+        self.partial = 0
         self.missing: Counter[Missing] = Counter()
         self.connected = False
         self.connections = 0
@@ -101,6 +109,7 @@ class TokenProducer:
             stats.missing[tokens] += 1
             return
         stats.tokenized += 1
+        stats.partial += tokens.partial
         facts.put(tokens, self._name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
@@ -111,6 +120,6 @@ class TokenProducer:
             return Missing.BREAKER_OPEN
         model = self._model_name or self._model_of(request.model)
         tokens = await self._backend.tokenize(model, request)
-        self._breaker.record(failed=tokens is Missing.TIMEOUT)
+        self._breaker.record(failed=isinstance(tokens, Missing) and tokens in _BUDGET_USED_UP)
         self._backend.stats.hanging = self._breaker.is_open
         return tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
@@ -14,8 +14,12 @@ from router.scheduling.types import Decision
 class Lease(Protocol):
     """What a producer keeps for one request in flight.
 
-    Both methods are called without awaiting; `ended` exactly once, whatever happens.
+    All methods are called without awaiting; `ended` exactly once, whatever happens.
     """
+
+    def served_by(self, address: str) -> None:
+        """Not the endpoint of the decision answers but another one of the pool. Comes first."""
+        ...
 
     def responded(self, status: int) -> None:
         """The engine's response headers came."""
@@ -31,6 +35,15 @@ class Follower(Protocol):
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         """The request goes where `decision` says. Called without awaiting after the pick."""
+        ...
+
+
+@runtime_checkable
+class Amender(Follower, Protocol):
+    """Adds to what the engine or the client is told, once it is known who is picked."""
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        """The decision with more headers. Called without awaiting after the pick."""
         ...
 
 

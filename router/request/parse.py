@@ -1,73 +1,172 @@
-"""From headers and bytes to a Request: which API a path speaks, and whether its body is read.
+"""From headers and bytes to a Request: which API a path speaks, and what its parser reads.
 
-Legal but unknown paths, media types and content codings are no error: they go by load.
+Legal but unknown paths, media types and content codings are no error: they go by load. So do all
+requests whose body the data plane does not show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
 
-from router.request import openai
+import msgspec
+
+from router.errors import BadRequest
+from router.request import anthropic, openai, responses, sglang, vllm
+from router.request.bodies import Fields, Read, refuse_reserved
+from router.request.coding import codings, readable, unpack
 from router.request.types import Kind, Request
 
-_KINDS: Mapping[str, Kind] = {
-    "chat/completions": Kind.CHAT,
-    "completions": Kind.COMPLETION,
+Parser = Callable[[bytes], Read]
+"""Reads a body that is JSON in UTF-8. Raises BadRequest."""
+
+
+class Api(msgspec.Struct, frozen=True):
+    """An API of a model server.
+
+    Attributes:
+        name: For people and metrics.
+        parser: Reads its bodies.
+    """
+
+    name: str
+    parser: Parser
+
+
+APIS: Mapping[str, Api] = {
+    "completions": Api("completion", openai.completion),
+    "chat/completions": Api("chat", openai.chat),
+    "completions/render": Api("render", openai.without_prompt),
+    "chat/completions/render": Api("render", openai.without_prompt),
+    "embeddings": Api("embeddings", openai.without_prompt),
+    "images/generations": Api("images", openai.without_prompt),
+    "conversations": Api("conversations", openai.without_prompt),
+    "invocations": Api("invocation", openai.invocation),
+    "responses": Api("responses", responses.responses),
+    "messages": Api("messages", anthropic.messages),
+    "messages/count_tokens": Api("count_tokens", openai.without_prompt),
+    "inference/v1/generate": Api("generate", vllm.generate),
+    "generate": Api("generate", sglang.generate),
 }
-"""Last segments of a path -> API; prefixes such as ``/openai/v1`` vary between deployments."""
+"""Last segments of a path -> API; the longest match wins. What stands before them (``/v1``,
+``/openai/v1``) varies between deployments."""
+
+
+class Apis(msgspec.Struct, frozen=True):
+    """The APIs whose requests are read.
+
+    Attributes:
+        known: Last segments of a path -> API.
+        others_pass: A request for another path goes by load; otherwise it is refused.
+    """
+
+    known: Mapping[str, Api]
+    others_pass: bool
+
+
+EVERY_API = Apis(known=APIS, others_pass=True)
+
+OTHER = "other"
+"""What is called an API that is not in the table."""
+
+_DEPTH = max(path.count("/") for path in APIS) + 1
 
 _JSON_TYPES = frozenset({"", "application/json"})
 
 
-def kind_of(headers: Mapping[str, str]) -> Kind:
-    """Which API a request speaks, from its headers alone."""
-    if headers.get(":method", "POST") != "POST":
-        return Kind.OTHER
-    if headers.get("content-encoding", "identity").strip().lower() != "identity":
-        return Kind.OTHER
-    if headers.get("content-type", "").partition(";")[0].strip().lower() not in _JSON_TYPES:
-        return Kind.OTHER
-    segments = path_of(headers).rstrip("/").split("/")
-    chat = _KINDS.get("/".join(segments[-2:]))
-    return chat or _KINDS.get(segments[-1], Kind.OTHER)
+class Limits(msgspec.Struct, frozen=True):
+    """What a request may do.
+
+    Attributes:
+        max_body_bytes: Largest body, packed or not.
+        allow_kv_transfer_params: Clients may send them.
+    """
+
+    max_body_bytes: int = 64 * 1024 * 1024
+    allow_kv_transfer_params: bool = False
+
+
+def api_of(headers: Mapping[str, str], apis: Apis = EVERY_API) -> str:
+    """Name of the API a request speaks, from its headers alone."""
+    api = _api(headers, apis.known)
+    return OTHER if api is None else api.name
 
 
 def path_of(headers: Mapping[str, str]) -> str:
-    """The path without its query."""
-    return headers.get(":path", "").partition("?")[0]
+    """The path without its query, as an engine reads it."""
+    return unquote(headers.get(":path", "").partition("?")[0])
 
 
 def parse(
     headers: Mapping[str, str],
     body: bytes | None,
     request_id: str,
-    *,
-    allow_kv_transfer_params: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    apis: Apis = EVERY_API,
 ) -> Request:
-    """Read a request. `body` is None where the data plane does not show it. Raises BadRequest."""
-    kind, path = kind_of(headers), path_of(headers)
-    if body is None or kind is Kind.OTHER:
-        return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers, body=body or b"")
-    if kind is Kind.CHAT:
-        chat = openai.chat(body)
-        openai.refuse_reserved(chat, allow_kv_transfer_params=allow_kv_transfer_params)
-        read: openai.Chat | openai.Completion = chat
-        token_ids, known = None, True
-    else:
-        completion = openai.completion(body)
-        openai.refuse_reserved(completion, allow_kv_transfer_params=allow_kv_transfer_params)
-        read = completion
-        token_ids = openai.first_prompt_ids(completion.prompt)
-        known = not openai.is_empty(completion.prompt)
+    """Read a request. `body` is None where the data plane does not show it.
+
+    Raises BadRequest or BodyTooLarge.
+    """
+    api, path = _api(headers, apis.known), path_of(headers)
+    if not apis.others_pass and headers.get(":method", "POST") == "POST" and api is None:
+        raise BadRequest(f"no parser reads {path!r} as it was sent")
+    if body is None or not _is_readable(headers):
+        return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers)
+    unpacked = _unpacked(headers, body, limits.max_body_bytes)
+    read = _unknown(unpacked) if api is None else api.parser(unpacked)
+    refuse_reserved(read.fields, allow_kv_transfer_params=limits.allow_kv_transfer_params)
+    model = "" if api is None else read.fields.model or ""
     return Request(
         id=request_id,
-        kind=kind,
+        kind=read.kind,
+        api=OTHER if api is None else api.name,
         path=path,
         headers=headers,
-        body=body,
-        model=read.model or "",
-        token_ids=token_ids,
-        prompt_known=known,
+        body=read.prompt,
+        raw=b"" if api is None else unpacked,
+        model=model,
+        asked_model=model,
+        token_ids=read.token_ids,
+        prompt_known=read.prompt_known,
         cache_salt=read.cache_salt,
         tells_usage=read.tells_usage,
     )
+
+
+def _api(headers: Mapping[str, str], known: Mapping[str, Api]) -> Api | None:
+    if not _is_readable(headers):
+        return None
+    segments = path_of(headers).rstrip("/").split("/")[-_DEPTH:]
+    tails = ("/".join(segments[start:]) for start in range(len(segments)))
+    return next((known[tail] for tail in tails if tail in known), None)
+
+
+def _is_readable(headers: Mapping[str, str]) -> bool:
+    """The body is said to be JSON, packed in no way or one that is known."""
+    if headers.get(":method", "POST") != "POST":
+        return False
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in _JSON_TYPES and not media.endswith("+json"):
+        return False
+    return readable(codings(headers.get("content-encoding", "")))
+
+
+def _unpacked(headers: Mapping[str, str], body: bytes, max_bytes: int) -> bytes:
+    applied = codings(headers.get("content-encoding", ""))
+    return unpack(applied[0], body, max_bytes) if applied else body
+
+
+_RESERVED = (b"kv_transfer_params", b"kv_cache_report_mode", b"\\u")
+_fields = msgspec.json.Decoder(Fields)
+
+
+def _unknown(body: bytes) -> Read:
+    """An unknown API goes by load, but its engine may know fields that clients may not send."""
+    if not any(mark in body for mark in _RESERVED):
+        return Read(fields=Fields())
+    try:
+        return Read(fields=_fields.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # No body of an engine that could read those fields.
+        return Read(fields=Fields())

@@ -1,10 +1,18 @@
 """What an engine says a request cost: `usage` in a JSON answer or in its server-sent events.
 
+    OpenAI           usage.prompt_tokens, completion_tokens, prompt_tokens_details.cached_tokens
+    Responses API    the same as input_tokens and output_tokens; in events below `response`
+    Anthropic        input_tokens, cache_read_input_tokens and cache_creation_input_tokens, which
+                     add up, below `message` in the first event; output_tokens in the last ones
+    SGLang           meta_info.prompt_tokens, completion_tokens, cached_tokens
+
 Chunks may be cut anywhere. What cannot be read is counted by the owner, never an error: the bytes
 go to the client as they are.
 """
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
@@ -13,6 +21,9 @@ MAX_JSON_BYTES = 8 * 1024 * 1024
 
 MAX_EVENT_BYTES = 1024 * 1024
 """Nor is one server-sent event larger than this."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+"""No request costs more tokens than this."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -31,24 +42,64 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    input_tokens_details: _Details | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cached_tokens: Count | None = None
+
+    @property
+    def prompt(self) -> int | None:
+        if self.prompt_tokens is not None:
+            return self.prompt_tokens
+        if self.input_tokens is None:
+            return None
+        kept = (self.cache_read_input_tokens or 0) + (self.cache_creation_input_tokens or 0)
+        return self.input_tokens + kept
+
+    @property
+    def completion(self) -> int | None:
+        return self.completion_tokens if self.output_tokens is None else self.output_tokens
+
+    @property
+    def cached(self) -> int | None:
+        details = self.prompt_tokens_details or self.input_tokens_details
+        if details is not None:
+            return details.cached_tokens
+        if self.cached_tokens is not None:
+            return self.cached_tokens
+        return self.cache_read_input_tokens
+
+
+class _Inner(msgspec.Struct):
+    usage: _Usage | None = None
 
 
 class _Answer(msgspec.Struct):
     usage: _Usage | None = None
+    meta_info: _Usage | None = None
+    response: _Inner | None = None
+    message: _Inner | None = None
+
+    @property
+    def told(self) -> _Usage | None:
+        inner = self.response or self.message
+        return self.usage or self.meta_info or (inner.usage if inner is not None else None)
 
 
 _decoder = msgspec.json.Decoder(_Answer)
 
 
 class UsageReader:
-    """Takes response chunks in order; `usage` holds the last one seen.
+    """Takes response chunks in order; `usage` holds what was told so far, the last word first.
 
     Attributes:
         usage: None until, or unless, the engine says.
@@ -89,7 +140,7 @@ class UsageReader:
             lines.append(bytes(self._pending))
         for line in lines:
             # Most events carry no usage: look before parsing.
-            if line.startswith(b"data:") and b'"usage"' in line:
+            if line.startswith(b"data:") and (b'"usage"' in line or b'"meta_info"' in line):
                 self._read(line[5:])
 
     def _skip(self) -> None:
@@ -97,16 +148,17 @@ class UsageReader:
 
     def _read(self, text: bytes) -> None:
         try:
-            read = _decoder.decode(text).usage
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            told = _decoder.decode(text).told
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.unreadable = True
             return
-        if read is None:
+        if told is None:
             return
-        counts = (read.prompt_tokens, read.completion_tokens or 0)
-        details = read.prompt_tokens_details
-        cached = details.cached_tokens if details else None
-        if min(*counts, cached or 0) < 0:
-            self.unreadable = True
-            return
-        self.usage = Usage(*counts, cached)
+        before = self.usage
+        prompt, completion, cached = told.prompt, told.completion, told.cached
+        if before is not None:
+            prompt = prompt or before.prompt_tokens
+            completion = completion or before.completion_tokens
+            cached = before.cached_tokens if cached is None else cached
+        if prompt is not None:
+            self.usage = Usage(prompt, completion or 0, cached)

@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from router.errors import NoEndpoints, Saturated
 from router.pool.endpoint import Endpoint
-from router.producers.facts import Facts
+from router.producers.facts import Facts, HeldBack, KeptOut
 from router.request.types import Request
 from router.scheduling.types import Dropped, NamedFilter, Outcome, Profile
+
+KEPT_OUT = "kept-out"
+"""What records call the step that leaves out endpoints whose answers failed."""
+
+NEWCOMERS = "newcomers"
+"""What they call the one that leaves out endpoints which just came."""
 
 
 def schedule(
@@ -21,20 +27,15 @@ def schedule(
 ) -> Outcome:
     """Filter, score, pick.
 
+    Endpoints that are kept out are shown to no plugin, and those held back to no scorer, unless
+    nobody else is left by then.
     A total is the sum of weight x score and is not divided by the weights, as in llm-d.
     Raises NoEndpoints for an empty pool or where a role or label filter leaves nobody, Saturated
     where a load filter does.
     """
     if not endpoints:
         raise NoEndpoints("no endpoint is available")
-    dropped = []
-    for named in profile.filters:
-        kept = _kept(named, request, endpoints, facts)
-        if len(kept) < len(endpoints):
-            stayed = {endpoint.address for endpoint in kept}
-            gone = (e.address for e in endpoints if e.address not in stayed)
-            dropped.append(Dropped(named.name, tuple(gone)))
-        endpoints = kept
+    endpoints, dropped = _without_new(*_narrowed(profile, request, endpoints, facts), facts)
     totals = [0.0] * len(endpoints)
     scores: dict[str, Mapping[str, float]] = {}
     addresses = [endpoint.address for endpoint in endpoints]
@@ -48,8 +49,54 @@ def schedule(
         targets=tuple(profile.picker.pick(endpoints, totals, rng)),
         totals=dict(zip(addresses, totals, strict=True)),
         scores=scores,
-        dropped=tuple(dropped),
+        dropped=dropped,
     )
+
+
+def _narrowed(
+    profile: Profile, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+) -> tuple[Sequence[Endpoint], tuple[Dropped, ...]]:
+    """Who is left, and who was dropped on the way."""
+    out = facts.get(KeptOut)
+    others = endpoints if out is None else [e for e in endpoints if e.address not in out.addresses]
+    if 0 < len(others) < len(endpoints):
+        try:
+            left, dropped = _filtered(profile, request, others, facts)
+        except NoEndpoints:
+            # Roles or labels leave none of the others: one that failed is better than nobody.
+            return _filtered(profile, request, endpoints, facts)
+        return left, (_dropped(KEPT_OUT, endpoints, others), *dropped)
+    return _filtered(profile, request, endpoints, facts)
+
+
+def _without_new(
+    endpoints: Sequence[Endpoint], dropped: tuple[Dropped, ...], facts: Facts
+) -> tuple[Sequence[Endpoint], tuple[Dropped, ...]]:
+    """Who is left without those held back, if anybody is."""
+    new = facts.get(HeldBack)
+    if new is None:
+        return endpoints, dropped
+    others = [e for e in endpoints if e.address not in new.addresses]
+    if not others or len(others) == len(endpoints):
+        return endpoints, dropped
+    return others, (*dropped, _dropped(NEWCOMERS, endpoints, others))
+
+
+def _filtered(
+    profile: Profile, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+) -> tuple[Sequence[Endpoint], tuple[Dropped, ...]]:
+    dropped = []
+    for named in profile.filters:
+        kept = _kept(named, request, endpoints, facts)
+        if len(kept) < len(endpoints):
+            dropped.append(_dropped(named.name, endpoints, kept))
+        endpoints = kept
+    return endpoints, tuple(dropped)
+
+
+def _dropped(step: str, before: Sequence[Endpoint], after: Sequence[Endpoint]) -> Dropped:
+    stayed = {endpoint.address for endpoint in after}
+    return Dropped(step, tuple(e.address for e in before if e.address not in stayed))
 
 
 def _kept(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,16 @@ from router.producers.facts import Facts
 from router.request.types import Request
 
 _NO_HEADERS: Mapping[str, str] = {}
+
+_Built_co = TypeVar("_Built_co", covariant=True)
+
+
+class Builds(Protocol[_Built_co]):
+    """Parameters of a plugin that remembers."""
+
+    def build(self) -> _Built_co:
+        """The plugin, with nothing to remember yet."""
+        ...
 
 
 class Filter(Protocol):
@@ -74,12 +84,17 @@ class NamedScorer(Named, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One pass of filter, score, pick, in the order of the configuration."""
+    """One pass of filter, score, pick, in the order of the configuration.
+
+    Attributes:
+        prefix_producer: Whose prefix matches it goes by; empty: those of the only producer.
+    """
 
     name: str
     filters: tuple[NamedFilter, ...]
     scorers: tuple[NamedScorer, ...]
     picker: Picker
+    prefix_producer: str = ""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -127,7 +142,9 @@ class Decision(msgspec.Struct, frozen=True):
         destinations: Addresses the proxy is told, best first, where they are not those of the
             picks.
         headers: What else the engine is told.
+        response_headers: What the client is told besides the engine's answer.
         left_out: Endpoints that no profile was shown.
+        kind: Which stages it has, in llm-d's words; empty where the handler knows none.
     """
 
     primary: Outcome
@@ -135,12 +152,21 @@ class Decision(msgspec.Struct, frozen=True):
     encode: Outcome | None = None
     destinations: tuple[str, ...] = ()
     headers: Mapping[str, str] = _NO_HEADERS
+    response_headers: Mapping[str, str] = _NO_HEADERS
     left_out: tuple[Dropped, ...] = ()
+    kind: str = ""
 
     @property
     def endpoint(self) -> Endpoint:
         """The first pick."""
         return self.primary.targets[0]
+
+    def of(self, profile: str) -> Outcome | None:
+        """What a profile came to; the primary one where none is named."""
+        outcomes = (self.primary, self.prefill, self.encode)
+        if not profile:
+            return self.primary
+        return next((o for o in outcomes if o is not None and o.profile == profile), None)
 
     @property
     def holders(self) -> tuple[Endpoint, ...]:
@@ -153,6 +179,14 @@ class Decision(msgspec.Struct, frozen=True):
     def addresses(self) -> tuple[str, ...]:
         """Where the proxy sends the request, best first."""
         return self.destinations or tuple(target.address for target in self.primary.targets)
+
+
+class Answerer(Protocol):
+    """Adds to the headers of answers."""
+
+    def answer_headers(self, served: str) -> Mapping[str, str]:
+        """Headers to set. `served` is who answers, as far as the data plane says; else empty."""
+        ...
 
 
 class Admitter(Protocol):
@@ -175,4 +209,34 @@ class ProfileHandler(Protocol):
         rng: random.Random,
     ) -> Decision:
         """Raises NoEndpoints or Saturated."""
+        ...
+
+
+class Decider(Protocol):
+    """Says whether a stage of its own does a part of a request's work."""
+
+    def disaggregates(self, request: Request, endpoint: Endpoint | None, facts: Facts) -> bool:
+        """`endpoint` would do that part otherwise; None where it is not picked yet."""
+        ...
+
+
+class Staged(Protocol):
+    """Parameters of a profile handler that names profiles and deciders.
+
+    Both mappings go from a field, as the configuration writes it, to the name that stands there.
+    """
+
+    def profile_names(self, declared: Collection[str]) -> Mapping[str, str]:
+        """The profiles that must be among those declared."""
+        ...
+
+    def decider_names(self) -> Mapping[str, str]:
+        """The deciders that are asked."""
+        ...
+
+    def link(self, deciders: Mapping[str, Decider]) -> ProfileHandler:
+        """The handler; `deciders` holds those named, by field.
+
+        A handler that does not run every profile says in `runs()` which ones it may.
+        """
         ...

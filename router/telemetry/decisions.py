@@ -18,8 +18,11 @@ class Record(msgspec.Struct, kw_only=True):
     Attributes:
         request_id: The client's, or the one made for it.
         at: Unix time at which the request was here in full.
-        kind: API: completion, chat or other.
+        kind: Name of the API; other where the body was not read.
         model: Model name the client asked for.
+        target_model: Model name the request was sent to.
+        rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
+        fairness_id: On whose account the request went.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
         took_ms: From then to the pick.
@@ -29,8 +32,11 @@ class Record(msgspec.Struct, kw_only=True):
         scores: Scorer -> candidate -> unweighted score.
         dropped: What each filter took out.
         prefix: Candidate -> what it holds of the prompt.
+        served: Address that answered, where it is not the one picked.
         status: HTTP status of the answer; None until it came.
         usage: What the engine reports; None where it was not read or not said.
+        streamed: The answer is a stream of events.
+        first_ms: From then to the first piece of the answer's body; None where that is not seen.
         usage_unreadable: It was read and made no sense.
         duration_ms: From then to the end of the response; None until it ended.
         completed: The response came in full as far as the data plane shows.
@@ -40,6 +46,9 @@ class Record(msgspec.Struct, kw_only=True):
     at: float
     kind: str
     model: str
+    target_model: str = ""
+    rewritten_by: str = ""
+    fairness_id: str = "default-flow"
     endpoint: str | None = None
     refused: str | None = None
     took_ms: float = 0.0
@@ -49,7 +58,10 @@ class Record(msgspec.Struct, kw_only=True):
     scores: Mapping[str, Mapping[str, float]] = {}
     dropped: Sequence[Dropped] = ()
     prefix: Mapping[str, HeldPrefix] = {}
+    served: str | None = None
     status: int | None = None
+    streamed: bool = False
+    first_ms: float | None = None
     usage: Usage | None = None
     usage_unreadable: bool = False
     duration_ms: float | None = None

@@ -35,6 +35,10 @@ class Journal:
             refused=record.refused,
         )
 
+    def gap(self, record: Record, seconds: float) -> None:
+        """Another piece of a streamed answer came."""
+        self._metrics.gap(record, seconds)
+
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         self._metrics.ended(record)

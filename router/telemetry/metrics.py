@@ -43,6 +43,8 @@ DECISION_BUCKETS = (
     2,
 )
 
+PER_TOKEN_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
 TOKEN_BUCKETS = (1, *(2**n for n in range(3, 21)))
 
 OTHER_MODELS = "other"
@@ -95,12 +97,13 @@ class _Sources:
                 yield metric
 
 
-class _ModelMetrics(msgspec.Struct, frozen=True):
-    """The series that every request of a model touches."""
+class _ModelMetrics(msgspec.Struct):
+    """The series that every request of a model touches; `gaps` once an answer was streamed."""
 
     labels: tuple[str, ...]
     requests: Counter
     duration: Histogram
+    gaps: Histogram | None = None
 
 
 class Metrics:
@@ -112,7 +115,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._sources = _Sources()
         self.registry.register(self._sources)
-        self._models: dict[str, _ModelMetrics] = {}
+        self._models: dict[tuple[str, str], _ModelMetrics] = {}
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
@@ -126,11 +129,38 @@ class Metrics:
             "Prompt tokens the engine reused, as it reports.",
             TOKEN_BUCKETS,
         )
+        self._first = Histogram(
+            "llm_d_epp_request_ttft_seconds",
+            "From the pick to the first piece of the answer, where its body is seen.",
+            (*REQUEST_LABELS, "streaming"),
+            buckets=DURATION_BUCKETS,
+            registry=self.registry,
+        )
+        self._gaps = self._histogram(
+            "request_streaming_itl_seconds",
+            "Between two pieces of a streamed answer, where its body is seen.",
+            PER_TOKEN_BUCKETS,
+        )
+        self._per_token = self._histogram(
+            "request_streaming_tpot_seconds",
+            "Per generated token after the first, of streamed answers whose usage is read.",
+            PER_TOKEN_BUCKETS,
+        )
+        self._normalized = self._histogram(
+            "request_ntpot_seconds",
+            "Whole time per generated token, where usage is read.",
+            PER_TOKEN_BUCKETS,
+        )
         self._decision = Histogram(
             "llm_d_epp_scheduler_e2e_duration_seconds",
             "From the last byte of a request to the pick.",
             buckets=DECISION_BUCKETS,
             registry=self.registry,
+        )
+        self._rewrites = self._counter(
+            "model_rewrite_decisions",
+            "Requests sent to another model than they named.",
+            ("model_rewrite_name", "model_name", "target_model"),
         )
         self._predicted = self._ours("predicted_cached_tokens", "Expected to be reused.")
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
@@ -151,6 +181,9 @@ class Metrics:
         self._decision.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
+        if record.rewritten_by:
+            models = (self._shown(record.model), self._shown(record.target_model))
+            self._rewrites.labels(record.rewritten_by, *models).inc()
         if record.prompt_tokens is not None:
             self._prompt.inc(record.prompt_tokens)
         if record.predicted_cached_tokens is not None:
@@ -162,9 +195,19 @@ class Metrics:
         model.requests.inc()
         self._errors.labels(*model.labels, error.kind).inc()
 
+    def gap(self, record: Record, seconds: float) -> None:
+        """Another piece of a streamed answer came."""
+        model = self._of(record)
+        if model.gaps is None:
+            model.gaps = self._gaps.labels(*model.labels)
+        model.gaps.observe(seconds)
+
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         model = self._of(record)
+        if record.first_ms is not None:
+            streaming = str(record.streamed).lower()
+            self._first.labels(*model.labels, streaming).observe(record.first_ms / 1e3)
         if record.duration_ms is not None:
             model.duration.observe(record.duration_ms / 1e3)
         if record.status is None or record.status >= 400:
@@ -178,6 +221,7 @@ class Metrics:
     def _usage(self, record: Record, usage: Usage, labels: tuple[str, ...]) -> None:
         self._input.labels(*labels).observe(usage.prompt_tokens)
         self._output.labels(*labels).observe(usage.completion_tokens)
+        self._times(record, usage.completion_tokens, labels)
         if usage.cached_tokens is None:
             return
         self._cached.labels(*labels).observe(usage.cached_tokens)
@@ -185,16 +229,31 @@ class Metrics:
             self._compared.inc(usage.cached_tokens)
             self._compared_predicted.inc(record.predicted_cached_tokens)
 
+    def _times(self, record: Record, tokens: int, labels: tuple[str, ...]) -> None:
+        whole_ms = record.duration_ms
+        if whole_ms is None or tokens < 1:
+            return
+        self._normalized.labels(*labels).observe(whole_ms / 1e3 / tokens)
+        if record.streamed and record.first_ms is not None and tokens > 1:
+            rest_s = (whole_ms - record.first_ms) / 1e3
+            self._per_token.labels(*labels).observe(rest_s / (tokens - 1))
+
     def _of(self, record: Record) -> _ModelMetrics:
-        """The series of a request's model; looked up once a model, since that costs."""
-        name = record.model if self._is_served(record.model) else OTHER_MODELS
-        known = self._models.get(name)
+        """The series of a request's models; looked up once, since that costs."""
+        name = self._shown(record.model)
+        target = name
+        if record.target_model and record.target_model != record.model:
+            target = self._shown(record.target_model)
+        known = self._models.get((name, target))
         if known is not None:
             return known
-        labels = (name, name, "default-flow", "0")
+        labels = (name, target, "default-flow", "0")
         made = _ModelMetrics(labels, self._requests.labels(*labels), self._duration.labels(*labels))
-        self._models[name] = made
+        self._models[name, target] = made
         return made
+
+    def _shown(self, model: str) -> str:
+        return model if self._is_served(model) else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)

@@ -78,6 +78,11 @@ class State:
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
         ]
+        if self._exchanges.ends_early:
+            faults.append(
+                "data plane: its streams end with the response headers, so requests in flight are "
+                "not counted: response_trailer_mode SEND is missing"
+            )
         faults += ["tokenizer: not connected" for s in self._tokenizers if not s.stats.connected]
         faults += [
             f"tokenizer: model {model}" for s in self._tokenizers for model in s.stats.not_ready
@@ -121,6 +126,11 @@ class State:
         yield from self._pool_samples()
         yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
         failed: Values = {(): float(self._exchanges.failed)}
+        early: Values = {(): float(self._exchanges.ended_early)}
+        text = "Ended with the headers of an answer that was to be streamed."
+        yield Sample("warmroute_streams_ended_early", text, early, counter=True)
+        seen: Values = {(): float(self._exchanges.observed)}
+        yield Sample("warmroute_streams_observed", "That took no answer.", seen, counter=True)
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
         warnings: Values = {(): float(len(self.config_warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
@@ -146,6 +156,8 @@ class State:
         for load in self._loads:
             counts: Values = {(a,): float(n) for a, n in load.requests.items()}
             yield Sample("warmroute_inflight_requests", "From this router.", counts, label)
+            tokens: Values = {(a,): float(n) for a, n in load.tokens.items()}
+            yield Sample("warmroute_inflight_tokens", "They have to compute.", tokens, label)
         hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in endpoints if e.metrics}
         queries: Values = {
             (e.address,): e.metrics.prefix_queries or 0.0 for e in endpoints if e.metrics
@@ -160,8 +172,14 @@ def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
     stats = tokenizer.stats
     connected: Values = {(): float(stats.connected)}
     yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
+    opened: Values = {(): float(stats.connections)}
+    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
+    hanging: Values = {(): float(stats.hanging)}
+    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
     done: Values = {(): float(stats.tokenized)}
     yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
+    partial: Values = {(): float(stats.partial)}
+    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
     missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
     yield Sample(
         "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True

@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import io
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import aiohttp
 import pytest
@@ -35,6 +37,9 @@ async def echo_fleet(
     full_duplex: bool,
     max_body_bytes: int = 64 * 1024 * 1024,
     secure: bool = False,
+    router_flags: tuple[str, ...] = (),
+    envoy_settings: Mapping[str, Any] = MappingProxyType({}),
+    edit: Callable[[Any], None] | None = None,
 ) -> AsyncIterator[tuple[Fleet, EchoEngine]]:
     """One echoing engine behind everything else."""
     host = loopback_block()
@@ -50,6 +55,9 @@ async def echo_fleet(
             router_and_envoy(
                 fleet,
                 endpoints,
+                *router_flags,
+                envoy_settings=envoy_settings,
+                edit=edit,
                 full_duplex=full_duplex,
                 max_body_bytes=max_body_bytes,
                 secure=secure,

@@ -6,11 +6,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from warmroute.bootstrap import EnvoySettings, render
+from warmroute.bootstrap import render
+from warmroute.envoy_settings import EnvoySettings
 
 BOOTSTRAPS: Mapping[str, EnvoySettings] = {
     "original-dst.json": EnvoySettings(router_tls=True),
     "original-dst-full-duplex.json": EnvoySettings(router_tls=True, full_duplex=True),
+    "override-host.json": EnvoySettings(
+        router_tls=True, eds_file="/etc/warmroute/eds/engines.json"
+    ),
     "compose.json": EnvoySettings(router_host="router", admin_port=9901),
 }
 """File name in `envoy/` -> what it is rendered from."""

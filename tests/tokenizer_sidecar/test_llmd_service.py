@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
+import pytest
 
 from tests.tokenizer_sidecar.disk import TINY, captured, chat
 from tests.tokenizer_sidecar.test_server import becomes_ready, config, sidecar
+from tests.tokenizer_sidecar.wire import until
+from tokenizer_sidecar.lanes import Lane
+from tokenizer_sidecar.llmd_service import LlmdService
+from tokenizer_sidecar.models import Backoff, Models
 from tokenizer_sidecar.pb.tokenization_pb2 import (
     ChatMessage,
     ChatTemplateRequest,
@@ -23,6 +30,7 @@ from tokenizer_sidecar.pb.tokenization_pb2 import (
 )
 from tokenizer_sidecar.pb.tokenization_pb2_grpc import TokenizationServiceStub
 from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.stats import Stats
 
 if TYPE_CHECKING:
     from tokenizer_sidecar.pb.tokenization_pb2_grpc import TokenizationServiceAsyncStub
@@ -109,3 +117,54 @@ async def test_what_cannot_be_rendered_is_an_answer_and_no_failed_call(tmp_path:
     assert "image_url" in media.error_message
     assert "prompt" in nothing.error_message
     assert "trusted" in template.error_message
+
+
+async def test_every_answer_is_counted_under_what_became_of_it(tmp_path: Path) -> None:
+    stats = Stats()
+    models = Models({"tiny": TINY, "late": tmp_path / "nowhere"}, stats, Backoff(60.0))
+    lane = Lane("test", 1, 10)
+    service = LlmdService(models, lane, stats)
+    image = ChatMessage(role="user", content_parts=[ContentPart(type="image_url")])
+    async with asyncio.TaskGroup() as group:
+        with ThreadPoolExecutor(1) as pool:
+            loading = group.create_task(models.keep_loading(pool))
+            await until(lambda: models.missing()["tiny"] == "" and stats.load_failures["late"] > 0)
+            for model in ("tiny", "late", "nobody"):
+                asked = RenderCompletionRequest(model_name=model, prompt="hello world")
+                await service.RenderCompletion(asked, None)
+            for messages in ([image], []):
+                await service.RenderChatCompletion(
+                    RenderChatCompletionRequest(model_name="tiny", messages=messages), None
+                )
+            loading.cancel()
+    lane.close()
+    assert stats.requests == {
+        "OK": 1,
+        "NOT_READY": 1,
+        "UNKNOWN_MODEL": 1,
+        "UNSUPPORTED": 1,
+        "REFUSED": 1,
+    }
+    assert stats.tokens == 5
+
+
+async def test_a_fault_is_an_answer_too_and_quotes_no_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Faulty(Renderer):
+        def packed_completion(self, body: Mapping[str, Any]) -> bytes:
+            raise RuntimeError("a secret prompt")
+
+    stats = Stats()
+    models = Models({"tiny": TINY}, stats, Backoff(), Faulty.load)
+    lane = Lane("test", 1, 10)
+    with ThreadPoolExecutor(1) as pool:
+        await models.keep_loading(pool)
+    asked = RenderCompletionRequest(model_name="tiny", prompt="a secret prompt")
+    answer = await LlmdService(models, lane, stats).RenderCompletion(asked, None)
+    lane.close()
+    assert (answer.success, answer.error_message) == (False, "RuntimeError in the sidecar")
+    assert stats.requests == {"FAILED": 1}
+    logged = "".join(capsys.readouterr())
+    assert "tokenize.failed" in logged
+    assert "secret" not in logged

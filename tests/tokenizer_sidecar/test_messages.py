@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tokenizer_sidecar.disk import chat
-from tokenizer_sidecar.errors import RenderError, Unsupported
+from tokenizer_sidecar.errors import MediaContent, RenderError
 from tokenizer_sidecar.messages import conversation, tools
 
 
@@ -161,7 +161,7 @@ def test_a_template_that_knows_developers_gets_them() -> None:
     ],
 )
 def test_media_is_unsupported_rather_than_refused(content: Any) -> None:
-    with pytest.raises(Unsupported, match=r"messages\[0\]\.content"):
+    with pytest.raises(MediaContent, match=r"messages\[0\]\.content"):
         text({"role": "user", "content": content})
 
 

@@ -38,9 +38,11 @@ def test_every_counter_is_exposed() -> None:
 
 def test_the_queue_and_every_model_s_cache_are_exposed() -> None:
     cache = CacheStats(hit_tokens=5, new_tokens=2, bytes=700, entries=1, evicted=3)
-    sources = Sources(Stats(work_s=0.5), lambda: 4, lambda: {"tiny": cache})
+    missing = {"tiny": "", "late": "still loading"}
+    sources = Sources(Stats(work_s=0.5), lambda: 4, lambda: {"tiny": cache}, lambda: missing)
     found = samples(sources)
     assert found["queued",] == 4
+    assert (found["model_ready", "tiny"], found["model_ready", "late"]) == (1, 0)
     assert found["work_seconds_total",] == 0.5
     assert found["cache_tokens_total", "tiny", "hit"] == 5
     assert found["cache_tokens_total", "tiny", "new"] == 2

@@ -1,4 +1,4 @@
-"""/metrics over HTTP."""
+"""/metrics and probes over HTTP."""
 
 from __future__ import annotations
 
@@ -28,6 +28,20 @@ async def test_metrics_are_served_and_follow_the_counters() -> None:
             assert response.status == 200
             assert response.content_type == "text/plain"
             assert 'warmroute_tokenizer_requests_total{outcome="ok"} 3' in await response.text()
+
+
+@pytest.mark.parametrize(("message", "status"), [("", 200), ("still loading", 503)])
+async def test_readiness_is_that_of_every_model(message: str, status: int) -> None:
+    port = free_port()
+    sources = Sources(Stats(), missing=lambda: {"one": "", "two": message})
+    async with serving_metrics(sources, "127.0.0.1", port), aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/readyz") as response:
+            assert response.status == status
+            told = (await response.json())["models"]
+            assert told["one"] == {"ready": True, "message": ""}
+            assert told["two"] == {"ready": not message, "message": message}
+        async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
+            assert response.status == 200
 
 
 async def test_the_port_is_free_afterwards() -> None:

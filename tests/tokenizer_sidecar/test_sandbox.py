@@ -7,6 +7,9 @@ from typing import Any
 
 import jinja2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from tokenizer_sidecar.sandbox import environment
 
@@ -66,3 +69,17 @@ def test_generation_blocks_are_rendered_and_keep_their_variables() -> None:
 def test_a_template_cannot_change_or_reach_anything(source: str) -> None:
     with pytest.raises((jinja2.exceptions.SecurityError, jinja2.UndefinedError)):
         render(source, m=[])
+
+
+_NAMES = st.sampled_from(["role", "content", "__proto__", *dir(dict), *dir(str)])
+
+
+@given(_NAMES, st.sets(_NAMES), st.sampled_from([dict, str]))
+def test_fields_are_found_as_jinja_finds_them(name: str, keys: set[str], kind: type) -> None:
+    value = kind(dict.fromkeys(keys, 1))
+    by_jinja, found = (
+        environment.getattr(value, name) for environment in (ImmutableSandboxedEnvironment(), env)
+    )
+    assert type(found) is type(by_jinja)
+    if not isinstance(found, jinja2.Undefined):
+        assert found == by_jinja or callable(found)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import grpc
@@ -21,7 +22,7 @@ from tests.tokenizer_sidecar.test_metrics_http import free_port
 from tests.tokenizer_sidecar.wire import ask, connected, ids, reply, request
 from tokenizer_sidecar.errors import ModelError
 from tokenizer_sidecar.models import Backoff
-from tokenizer_sidecar.pb.tokenizer_pb2 import NOT_READY, OK, ListModelsRequest
+from tokenizer_sidecar.pb.tokenizer_pb2 import NOT_READY, OK, UNSUPPORTED, ListModelsRequest
 from tokenizer_sidecar.server import SidecarConfig, serve
 from tokenizer_sidecar.unix_socket import SocketUnusable
 
@@ -52,7 +53,7 @@ async def becomes_ready(path: Path) -> None:
 
 
 async def test_a_chat_is_tokenized(tmp_path: Path) -> None:
-    path = tmp_path / "run" / "s"
+    path = tmp_path / "s"
     async with sidecar(config(path)):
         await becomes_ready(path)
         async with connected(path) as stub:
@@ -79,6 +80,47 @@ async def test_a_model_is_not_ready_until_its_files_are_there(tmp_path: Path) ->
         write_model(directory)
         await becomes_ready(path)
         assert (await ask(stub.Tokenize(), [request(2, model="late")]))[2].outcome == OK
+
+
+async def test_probes_tell_of_each_model(tmp_path: Path) -> None:
+    path, directory, port = tmp_path / "s", tmp_path / "model", free_port()
+    directory.mkdir()
+    chosen = config(
+        path,
+        models={"late": directory, "tiny": TINY},
+        backoff=Backoff(0.01, 0.02),
+        metrics_port=port,
+    )
+    url = f"http://127.0.0.1:{port}"
+    async with sidecar(chosen), aiohttp.ClientSession() as session:
+        async with session.get(f"{url}/healthz") as response:
+            assert response.status == 200
+        told: dict[str, Any] = {"models": {"tiny": {"ready": False}}}
+        while not told["models"]["tiny"]["ready"]:
+            async with session.get(f"{url}/readyz") as response:
+                assert response.status == 503
+                told = await response.json()
+        assert not told["models"]["late"]["ready"]
+        assert told["models"]["late"]["message"]
+        write_model(directory)
+        await becomes_ready(path)
+        async with session.get(f"{url}/readyz") as response:
+            assert response.status == 200
+            ready = {"ready": True, "message": ""}
+            assert await response.json() == {"models": {"late": ready, "tiny": ready}}
+
+
+async def test_the_largest_body_is_configurable(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    async with sidecar(config(path, max_body_bytes=1000)):
+        await becomes_ready(path)
+        async with connected(path) as stub:
+            asked = [request(1, {"prompt": [5] * 251}), request(2, {"prompt": [5] * 250})]
+            replies = await ask(stub.Tokenize(), asked)
+            assert [replies[i].outcome for i in (1, 2)] == [UNSUPPORTED, OK]
+            large = stub.Tokenize()
+            await large.write(request(3, raw=b" " * 2_000_000))
+            assert await large.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_messages_may_be_larger_than_the_usual_limit_of_grpc(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import (
     UNKNOWN_MODEL,
     UNSUPPORTED,
     ListModelsRequest,
+    TokenizeRequest,
 )
 from tokenizer_sidecar.render import Renderer
 from tokenizer_sidecar.service import Service
@@ -60,6 +61,7 @@ class Running:
         workers: int = 4,
         max_queued: int = 1024,
         inline_bytes: int = 0,
+        max_ids_bytes: int = 1 << 26,
     ) -> None:
         self.renderer = Gated.load(TINY)
         self.renderer.gate = threading.Event()
@@ -74,6 +76,7 @@ class Running:
             max_in_flight=max_in_flight,
             max_queued=max_queued,
             inline_bytes=inline_bytes,
+            max_ids_bytes=max_ids_bytes,
         )
 
     def _load(self, directory: Path) -> Renderer:
@@ -121,7 +124,7 @@ async def test_each_kind_of_failure_has_its_outcome_and_hurts_no_other(tmp_path:
                 request(2, model="nobody"),
                 request(3, model="late"),
                 request(4, raw=b'{"prompt": "\\ud800"}'),
-                request(5, chat(media)),
+                request(5, chat(media, truncate_prompt_tokens=5)),
                 request(6, {"prompt": "boom"}),
                 request(7, {"prompt": "Hello there"}),
             ],
@@ -203,6 +206,57 @@ async def test_a_request_whose_time_is_over_is_not_begun(tmp_path: Path) -> None
     assert running.stats.requests["EXPIRED"] == 1
 
 
+def cancel(id_: int) -> TokenizeRequest:
+    return TokenizeRequest(id=id_, cancel=True)
+
+
+async def test_a_request_that_is_withdrawn_is_not_begun_and_not_answered(tmp_path: Path) -> None:
+    running = Running(workers=1)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        for i in range(3):
+            await stream.write(request(i))
+        await until(lambda: running.service.queued == 2)
+        await stream.write(cancel(1))
+        await stream.write(cancel(77))  # never asked
+        await until(lambda: running.service.queued == 1)
+        running.renderer.gate.set()
+        assert [(await reply(stream)).id for _ in range(2)] == [0, 2]
+        await stream.write(cancel(2))  # answered already
+        assert (await ask(stream, [request(3)]))[3].outcome == OK
+    assert len(running.renderer.begun) == 3
+    assert running.stats.requests["CANCELLED"] == 1
+    assert running.stats.in_flight == 0
+
+
+async def test_a_withdrawn_request_that_has_begun_leaves_its_place_to_others(
+    tmp_path: Path,
+) -> None:
+    running = Running(workers=1, max_in_flight=2)
+    async with running.open(tmp_path / "s") as stub:
+        stream = stub.Tokenize()
+        await stream.write(request(1))
+        await until(lambda: len(running.renderer.begun) == 1)
+        await stream.write(cancel(1))
+        await until(lambda: running.stats.in_flight == 0)
+        running.renderer.gate.set()
+        assert (await ask(stream, [request(2)]))[2].outcome == OK
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 1000])
+async def test_ids_that_fit_no_message_are_refused_and_end_no_stream(
+    tmp_path: Path, inline_bytes: int
+) -> None:
+    running = Running(max_ids_bytes=40, inline_bytes=inline_bytes)
+    running.renderer.gate.set()
+    async with running.open(tmp_path / "s") as stub:
+        asked = [request(1, {"prompt": [5] * 11}), request(2, {"prompt": [5] * 10})]
+        replies = await ask(stub.Tokenize(), asked)
+    assert replies[1].outcome == UNSUPPORTED
+    assert "11 ids do not fit" in replies[1].message
+    assert ids(replies[2]) == [5] * 10
+
+
 async def test_a_request_beyond_the_queue_s_end_is_refused_at_once(tmp_path: Path) -> None:
     running = Running(workers=1, max_queued=2)
     async with running.open(tmp_path / "s") as stub:
@@ -228,7 +282,7 @@ async def test_short_bodies_are_answered_without_a_thread(tmp_path: Path) -> Non
         asked = [
             request(2, chat("short")),
             request(3, model="nobody"),
-            request(4, chat(media)),
+            request(4, chat(media, truncate_prompt_tokens=5)),
             request(5, {"prompt": "boom"}),
         ]
         outcomes = {i: each.outcome for i, each in (await ask(stream, asked)).items()}

@@ -132,9 +132,9 @@ def test_models_without_a_pre_tokenizer_are_cut_where_no_entry_goes_on() -> None
     encoder = Encoder(tokenizer)
     assert not encoder.method.fast
     assert encoder.method.incremental
-    text = "over the lazy dog, the quick\n" * 500
+    text = "over the lazy dog, the quick\n" * 600
     assert encoder.found.cutter is not None
-    assert len(encoder.found.cutter.pieces(text)) > 5
+    assert len(list(encoder.found.cutter.pieces(text))) > 3
     assert encoder.encode(text, add_special_tokens=False) == tokenizer.encode(text).ids
 
 

@@ -18,9 +18,23 @@ def bound(path: Path) -> socket.socket:
     return listener
 
 
-def test_the_directory_is_created(tmp_path: Path) -> None:
-    claim(tmp_path / "a" / "b" / "s")
-    assert (tmp_path / "a" / "b").is_dir()
+@pytest.mark.parametrize("what", ["absent", "a file"])
+def test_a_missing_folder_is_named_and_not_made(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "folder"
+    if what == "a file":
+        folder.write_text("")
+    with pytest.raises(SocketUnusable, match=f"no folder {folder}$"):
+        claim(folder / "s")
+    assert not folder.is_dir()
+
+
+def test_a_bare_name_lies_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bound(Path("s")).close()
+    claim(Path("s"))
+    assert not (tmp_path / "s").exists()
 
 
 def test_the_socket_of_a_dead_process_is_removed(tmp_path: Path) -> None:
@@ -60,12 +74,6 @@ def test_another_kind_of_file_is_left_alone(tmp_path: Path) -> None:
 def test_a_path_the_system_cannot_take_is_named(tmp_path: Path) -> None:
     with pytest.raises(SocketUnusable, match="at most 107 bytes"):
         claim(tmp_path / ("x" * 108))
-
-
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SocketUnusable, match="file"):
-        claim(tmp_path / "file" / "deeper" / "s")
 
 
 def test_sockets_get_their_mode_when_bound(tmp_path: Path) -> None:

@@ -57,6 +57,12 @@ def test_every_model_is_tokenized_and_the_first_is_served(tmp_path: Path) -> Non
     assert [f for f in engine_command(made, "h", 1) if f.startswith("--model")] == flags[:1]
 
 
+def test_router_and_tokenizer_take_bodies_of_the_same_size(tmp_path: Path) -> None:
+    made = plan(tmp_path, "--max-body-bytes=1000")
+    for command in (tokenizer_command(made), router_command(made)):
+        assert "--max-body-bytes=1000" in command
+
+
 def test_what_bounds_and_keeps_the_index_is_passed_on_to_the_router(tmp_path: Path) -> None:
     given = ["--index-bytes=64Mi", "--index-bytes-per-endpoint=1Mi", f"--state-dir={tmp_path}"]
     parser = argparse.ArgumentParser()
@@ -80,3 +86,22 @@ def test_what_bounds_and_keeps_the_index_is_passed_on_to_the_router(tmp_path: Pa
 def test_what_cannot_be_planned_is_said(tmp_path: Path, argv: list[str], said: str) -> None:
     with pytest.raises(StartError, match=said):
         plan(tmp_path, *argv)
+
+
+def test_several_picks_start_an_envoy_that_takes_a_list(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    picker = "  - {type: max-score-picker, parameters: {maxNumOfEndpoints: 2}}\n"
+    config.write_text(REAL.replace("dataLayer", picker + "dataLayer", 1))
+    made = plan(tmp_path, f"--config={config}")
+    assert made.eds_file is not None
+    assert made.eds_file.exists()
+    assert f"--eds-file={made.eds_file}" in router_command(made)
+    config.write_text(REAL)
+    assert plan(tmp_path, f"--config={config}").eds_file is None
+
+
+def test_renaming_answers_needs_their_bodies(tmp_path: Path) -> None:
+    made = plan(tmp_path, "--rewrite-response-model", "--request-body=full-duplex")
+    assert made.full_duplex_response
+    assert "--rewrite-response-model" in router_command(made)
+    assert not plan(tmp_path).full_duplex_response

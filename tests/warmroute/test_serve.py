@@ -112,3 +112,20 @@ def test_flags_of_charts_that_change_nothing_are_accepted() -> None:
 def test_what_cannot_run_is_said(argv: list[str], said: str) -> None:
     with pytest.raises(StartError, match=said):
         options(*argv)
+
+
+def test_flags_of_the_protocol_are_taken_over() -> None:
+    chosen = options(
+        "--endpoints=e",
+        "--cert-path=/certs",
+        "--enable-cert-reload",
+        "--eds-file=/eds/engines.json",
+        "--rewrite-response-model",
+        "--disable-endpoint-subset-filter",
+    )
+    assert (chosen.cert_path, chosen.cert_reload) == (Path("/certs"), True)
+    assert chosen.eds_file == Path("/eds/engines.json")
+    assert (chosen.rename_answers, chosen.subset_hints) == (True, False)
+    plain = options("--endpoints=e")
+    assert (plain.cert_path, plain.cert_reload, plain.eds_file) == (None, False, None)
+    assert (plain.rename_answers, plain.subset_hints) == (False, True)

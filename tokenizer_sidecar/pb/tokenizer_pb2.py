@@ -24,27 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tokenizer_sidecar/pb/tokenizer.proto\x12\x16warmroute.tokenizer.v1\"z\n\x0fTokenizeRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05model\x18\x02 \x01(\t\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x1c.warmroute.tokenizer.v1.Kind\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x05 \x01(\r\"q\n\rTokenizeReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x30\n\x07outcome\x18\x02 \x01(\x0e\x32\x1f.warmroute.tokenizer.v1.Outcome\x12\x11\n\ttoken_ids\x18\x03 \x01(\x0c\x12\x0f\n\x07message\x18\x04 \x01(\t\"\x13\n\x11ListModelsRequest\"5\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\"@\n\x0fListModelsReply\x12-\n\x06models\x18\x01 \x03(\x0b\x32\x1d.warmroute.tokenizer.v1.Model*6\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n\nCOMPLETION\x10\x01\x12\x08\n\x04\x43HAT\x10\x02*\x8d\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\x11\n\rUNKNOWN_MODEL\x10\x02\x12\r\n\tNOT_READY\x10\x03\x12\x0b\n\x07REFUSED\x10\x04\x12\x0f\n\x0bUNSUPPORTED\x10\x05\x12\n\n\x06\x46\x41ILED\x10\x06\x12\x0b\n\x07\x45XPIRED\x10\x07\x12\x08\n\x04\x42USY\x10\x08\x32\xcd\x01\n\tTokenizer\x12^\n\x08Tokenize\x12\'.warmroute.tokenizer.v1.TokenizeRequest\x1a%.warmroute.tokenizer.v1.TokenizeReply(\x01\x30\x01\x12`\n\nListModels\x12).warmroute.tokenizer.v1.ListModelsRequest\x1a\'.warmroute.tokenizer.v1.ListModelsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tokenizer_sidecar/pb/tokenizer.proto\x12\x16warmroute.tokenizer.v1\"\x8a\x01\n\x0fTokenizeRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05model\x18\x02 \x01(\t\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x1c.warmroute.tokenizer.v1.Kind\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x05 \x01(\r\x12\x0e\n\x06\x63\x61ncel\x18\x06 \x01(\x08\"\x82\x01\n\rTokenizeReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x30\n\x07outcome\x18\x02 \x01(\x0e\x32\x1f.warmroute.tokenizer.v1.Outcome\x12\x11\n\ttoken_ids\x18\x03 \x01(\x0c\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0f\n\x07partial\x18\x05 \x01(\x08\"\x13\n\x11ListModelsRequest\"5\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\"@\n\x0fListModelsReply\x12-\n\x06models\x18\x01 \x03(\x0b\x32\x1d.warmroute.tokenizer.v1.Model*6\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n\nCOMPLETION\x10\x01\x12\x08\n\x04\x43HAT\x10\x02*\x8d\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\x11\n\rUNKNOWN_MODEL\x10\x02\x12\r\n\tNOT_READY\x10\x03\x12\x0b\n\x07REFUSED\x10\x04\x12\x0f\n\x0bUNSUPPORTED\x10\x05\x12\n\n\x06\x46\x41ILED\x10\x06\x12\x0b\n\x07\x45XPIRED\x10\x07\x12\x08\n\x04\x42USY\x10\x08\x32\xcd\x01\n\tTokenizer\x12^\n\x08Tokenize\x12\'.warmroute.tokenizer.v1.TokenizeRequest\x1a%.warmroute.tokenizer.v1.TokenizeReply(\x01\x30\x01\x12`\n\nListModels\x12).warmroute.tokenizer.v1.ListModelsRequest\x1a\'.warmroute.tokenizer.v1.ListModelsReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tokenizer_sidecar.pb.tokenizer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_KIND']._serialized_start=445
-  _globals['_KIND']._serialized_end=499
-  _globals['_OUTCOME']._serialized_start=502
-  _globals['_OUTCOME']._serialized_end=643
-  _globals['_TOKENIZEREQUEST']._serialized_start=64
-  _globals['_TOKENIZEREQUEST']._serialized_end=186
-  _globals['_TOKENIZEREPLY']._serialized_start=188
-  _globals['_TOKENIZEREPLY']._serialized_end=301
-  _globals['_LISTMODELSREQUEST']._serialized_start=303
-  _globals['_LISTMODELSREQUEST']._serialized_end=322
-  _globals['_MODEL']._serialized_start=324
-  _globals['_MODEL']._serialized_end=377
-  _globals['_LISTMODELSREPLY']._serialized_start=379
-  _globals['_LISTMODELSREPLY']._serialized_end=443
-  _globals['_TOKENIZER']._serialized_start=646
-  _globals['_TOKENIZER']._serialized_end=851
+  _globals['_KIND']._serialized_start=480
+  _globals['_KIND']._serialized_end=534
+  _globals['_OUTCOME']._serialized_start=537
+  _globals['_OUTCOME']._serialized_end=678
+  _globals['_TOKENIZEREQUEST']._serialized_start=65
+  _globals['_TOKENIZEREQUEST']._serialized_end=203
+  _globals['_TOKENIZEREPLY']._serialized_start=206
+  _globals['_TOKENIZEREPLY']._serialized_end=336
+  _globals['_LISTMODELSREQUEST']._serialized_start=338
+  _globals['_LISTMODELSREQUEST']._serialized_end=357
+  _globals['_MODEL']._serialized_start=359
+  _globals['_MODEL']._serialized_end=412
+  _globals['_LISTMODELSREPLY']._serialized_start=414
+  _globals['_LISTMODELSREPLY']._serialized_end=478
+  _globals['_TOKENIZER']._serialized_start=681
+  _globals['_TOKENIZER']._serialized_end=886
 # @@protoc_insertion_point(module_scope)

@@ -61,7 +61,7 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     REFUSED: _Outcome.ValueType  # 4
     """the body cannot be rendered: the engine would refuse it too"""
     UNSUPPORTED: _Outcome.ValueType  # 5
-    """legal, but its ids cannot be known here (media content)"""
+    """legal, but its ids cannot be known here"""
     FAILED: _Outcome.ValueType  # 6
     """a fault of the sidecar"""
     EXPIRED: _Outcome.ValueType  # 7
@@ -80,7 +80,7 @@ NOT_READY: Outcome.ValueType  # 3
 REFUSED: Outcome.ValueType  # 4
 """the body cannot be rendered: the engine would refuse it too"""
 UNSUPPORTED: Outcome.ValueType  # 5
-"""legal, but its ids cannot be known here (media content)"""
+"""legal, but its ids cannot be known here"""
 FAILED: Outcome.ValueType  # 6
 """a fault of the sidecar"""
 EXPIRED: Outcome.ValueType  # 7
@@ -98,6 +98,7 @@ class TokenizeRequest(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """chosen by the client, unique among the requests in flight on the stream"""
     model: _builtins.str
@@ -109,6 +110,10 @@ class TokenizeRequest(_message.Message):
     """How long the ids are of use, from when the sidecar has read the request; 0 for no limit. What has
     begun is finished.
     """
+    cancel: _builtins.bool
+    """The request sent before under this id is no longer of use; the other fields are not read. If it
+    has not been begun it never is, and unless its reply is on its way already, it gets none.
+    """
     def __init__(
         self,
         *,
@@ -117,10 +122,11 @@ class TokenizeRequest(_message.Message):
         kind: Global___Kind.ValueType = ...,
         body: _builtins.bytes = ...,
         timeout_ms: _builtins.int = ...,
+        cancel: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "id", b"id", "kind", b"kind", "model", b"model", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "cancel", b"cancel", "id", b"id", "kind", b"kind", "model", b"model", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -134,12 +140,15 @@ class TokenizeReply(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     outcome: Global___Outcome.ValueType
     token_ids: _builtins.bytes
     """first prompt of the body, little-endian unsigned 32-bit each"""
     message: _builtins.str
     """for people, when outcome is not OK"""
+    partial: _builtins.bool
+    """The ids are only the prompt's beginning: all that comes before the first message with media."""
     def __init__(
         self,
         *,
@@ -147,10 +156,11 @@ class TokenizeReply(_message.Message):
         outcome: Global___Outcome.ValueType = ...,
         token_ids: _builtins.bytes = ...,
         message: _builtins.str = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "message", b"message", "outcome", b"outcome", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "message", b"message", "outcome", b"outcome", "partial", b"partial", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,6 +13,7 @@ import msgspec
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
 from router.request.types import Request
+from router.scheduling.figures import filled, fresh
 
 
 class KvCacheUtilizationScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +22,5 @@ class KvCacheUtilizationScorer(msgspec.Struct, frozen=True, forbid_unknown_field
     def score(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
     ) -> Sequence[float]:
-        usage = [e.metrics.kv_usage if e.metrics else None for e in endpoints]
-        known = [u for u in usage if u is not None]
-        mean = sum(known) / len(known) if known else 0.0
-        return [1.0 - (mean if u is None else u) for u in usage]
+        usage = filled([m.kv_usage if m else None for m in fresh(endpoints, facts)])
+        return [1.0 - share for share in usage or [0.0] * len(endpoints)]

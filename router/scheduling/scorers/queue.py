@@ -13,6 +13,7 @@ import msgspec
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts
 from router.request.types import Request
+from router.scheduling.figures import filled, fresh, lowest_best
 
 
 class QueueScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,10 +22,5 @@ class QueueScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def score(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
     ) -> Sequence[float]:
-        waiting = [e.metrics.waiting if e.metrics else None for e in endpoints]
-        known = [w for w in waiting if w is not None]
-        if not known or max(known) == min(known):
-            return [1.0] * len(endpoints)
-        longest, span = max(known), max(known) - min(known)
-        mean = sum(known) / len(known)
-        return [(longest - (mean if w is None else w)) / span for w in waiting]
+        waiting = filled([m.waiting if m else None for m in fresh(endpoints, facts)])
+        return [1.0] * len(endpoints) if waiting is None else lowest_best(waiting)

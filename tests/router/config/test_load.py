@@ -10,7 +10,9 @@ import yaml
 from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
 from router.config.load import Config, load
+from router.config.notes import NoteKind
 from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
 
@@ -118,6 +120,9 @@ def test_a_producer_is_found_by_its_name() -> None:
 
 PRECISE = "precise-prefix-cache-producer"
 SCORER = "prefix-cache-scorer"
+APPROX = "approx-prefix-cache-producer"
+OLDER = "precise-prefix-cache-scorer"
+NAMES_X = {"prefixMatchInfoProducerName": "x"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ SCORER = "prefix-cache-scorer"
         pytest.param({"plugin": []}, "unknown field `plugin`", id="unknown-top-level-key"),
         pytest.param(
             {"plugins": plugins("que-scorer")},
-            "unknown plugin type 'que-scorer'; known: active-request-scorer",
+            "unknown plugin type 'que-scorer'; did you mean 'queue-scorer'?",
             id="unknown-type",
         ),
         pytest.param({"plugins": [{"name": "x"}]}, "$.plugins[0]", id="no-type"),
@@ -137,7 +142,9 @@ SCORER = "prefix-cache-scorer"
         ),
         pytest.param(
             {"plugins": [{"type": PRECISE, "parameters": {"blockSizeToken": 64}}]},
-            "unknown field `blockSizeToken` - at `$.plugins[0].parameters`",
+            "unknown field `blockSizeToken`; known: indexerConfig, kvEventsConfig,"
+            " speculativeIndexing, speculativeTTL, tokenProcessorConfig"
+            " - at `$.plugins[0].parameters`",
             id="mistyped-parameter",
         ),
         pytest.param(
@@ -175,10 +182,12 @@ SCORER = "prefix-cache-scorer"
             "$.plugins[0].parameters.sidecar",
             id="negative-duration",
         ),
-        pytest.param({"flowControl": {}}, "`flowControl` - at `$`", id="top-level-path"),
+        pytest.param(
+            {"flowcontrol": {}}, "did you mean 'flowControl'? - at `$`", id="top-level-path"
+        ),
         pytest.param(
             {"plugins": plugins("queue-scorer"), "schedulingProfiles": profile("other")},
-            "undefined plugin 'other'; defined: queue-scorer"
+            "undefined plugin 'other'; known: queue-scorer"
             " - at `$.schedulingProfiles[0].plugins[0].pluginRef`",
             id="undefined-reference",
         ),
@@ -225,9 +234,35 @@ SCORER = "prefix-cache-scorer"
             for weight in (-1, "2", float("nan"), float("inf"))
         ),
         pytest.param(
-            {"plugins": plugins(SCORER)},
-            f"no producer states PrefixMatch: declare {PRECISE} - at `$.plugins[0]`",
-            id="no-prefix-producer",
+            {
+                "plugins": [
+                    {
+                        "type": "session-affinity-filter",
+                        "parameters": {
+                            "strategy": "session_id",
+                            "sessionIdConfig": {"sources": [{"attribute": "user"}]},
+                        },
+                    }
+                ]
+            },
+            "no producer states SessionId: declare session-id-producer, agent-identity"
+            " - at `$.plugins[0]`",
+            id="no-session-producer",
+        ),
+        pytest.param(
+            {"plugins": [*plugins(SCORER), {"type": "token-producer", "name": APPROX}]},
+            f"'{APPROX}' states no PrefixMatch: it is the name of another plugin",
+            id="name-of-an-automatic-producer-taken",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    *plugins("active-request-scorer", "inflight-load-producer"),
+                    {"type": "inflight-load-producer", "name": "other", "parameters": NAMES_X},
+                ]
+            },
+            "no producer 'x' states PrefixMatch; declared: none - at `$.plugins[2].parameters`",
+            id="producer-of-a-producer",
         ),
         pytest.param(
             {
@@ -294,12 +329,70 @@ def test_what_has_no_effect_is_a_warning() -> None:
     built = config(
         plugins=plugins("queue-scorer", "decode-filter", PRECISE),
         schedulingProfiles=profile("queue-scorer"),
-        featureGates=["flowControl=false"],
+        featureGates=["flowControl"],
     )
-    assert len(built.warnings) == 3
-    assert any("'decode-filter' is in no profile" in warning for warning in built.warnings)
-    assert any(f"'{PRECISE}' hears only engines" in warning for warning in built.warnings)
-    assert any("flowControl" in warning for warning in built.warnings)
+    assert [warning.partition(" - at ")[2] for warning in built.warnings] == [
+        "`$.featureGates`",
+        "`$.plugins[1]`",
+        "`$.plugins[2]`",
+    ]
+
+
+def test_a_mistake_is_told_with_its_line() -> None:
+    text = yaml.safe_dump({**HEAD, "plugins": plugins("queue-scorer", "que")}, sort_keys=False)
+    with pytest.raises(ConfigError, match=r"at `\$\.plugins\[1\]\.type`, line 5$"):
+        load(text)
+
+
+def test_members_of_a_profile_that_can_do_nothing_there_are_warned_of() -> None:
+    built = config(
+        plugins=[*plugins("queue-scorer", "max-score-picker", "metrics-data-source")],
+        schedulingProfiles=profile(
+            "queue-scorer", "max-score-picker", "metrics-data-source", **{"max-score-picker": 2}
+        ),
+    )
+    assert [str(note) for note in built.notes if note.kind is NoteKind.WARNING] == [
+        "'max-score-picker' is no scorer: its weight has no effect"
+        " - at `$.schedulingProfiles[0].plugins[1]`",
+        "'metrics-data-source' is no filter, scorer or picker: no part of a profile"
+        " - at `$.schedulingProfiles[0].plugins[2]`",
+    ]
+
+
+def test_a_block_size_that_no_engine_has_is_warned_of() -> None:
+    parameters = {
+        "tokenProcessorConfig": {"blockSizeTokens": 5},
+        "kvEventsConfig": {"zmqEndpoint": "tcp://0.0.0.0:5557"},
+    }
+    (warning,) = config(plugins=[{"type": PRECISE, "parameters": parameters}]).warnings
+    assert "blocks of 5 tokens" in warning
+
+
+def test_ids_that_no_engine_computes_can_never_match() -> None:
+    tokens: dict[str, Any] = {"type": "token-producer", "parameters": {"estimate": {}}}
+    built = config(
+        plugins=[tokens, *plugins("queue-scorer", PRECISE)],
+        schedulingProfiles=profile("queue-scorer"),
+    )
+    assert any(f"'{PRECISE}' can never match" in warning for warning in built.warnings)
+
+
+def test_a_mistake_in_a_tokenizer_s_parameters_is_refused_with_its_path() -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        (
+            {"estimate": {"image": {"mode": "x"}}},
+            "at `$.plugins[0].parameters.estimate.image.mode`",
+        ),
+        ({"udsTokenizerConfig": {}}, "with udsTokenizerConfig - at `$.plugins[0].parameters`"),
+        (
+            {"modelName": "m", "udsTokenizerConfig": {"useTCP": True}},
+            "at `$.plugins[0].parameters.udsTokenizerConfig`",
+        ),
+    ]
+    for parameters, said in mistakes:
+        tokens = {"type": "token-producer", "parameters": parameters}
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            config(plugins=[tokens])
 
 
 def test_the_data_layer_is_read() -> None:
@@ -327,3 +420,116 @@ def test_the_data_layer_is_read() -> None:
     assert built.discovery.path == "/etc/endpoints.yaml"
     assert (built.metrics.interval, built.metrics.port) == ("250ms", 9100)
     assert built.notified == {PRECISE}
+
+
+def names(built: Config) -> list[str]:
+    return [producer.name for producer in built.producers]
+
+
+def test_a_scorer_of_matches_is_served_by_estimates_where_no_producer_is_declared() -> None:
+    built = config(plugins=plugins(SCORER))
+    assert names(built) == ["token-producer", APPROX]
+    named = {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": APPROX}}
+    assert names(config(plugins=[named])) == ["token-producer", APPROX]
+    assert names(config(plugins=[*plugins(PRECISE), named])) == ["token-producer", APPROX, PRECISE]
+
+
+@pytest.mark.parametrize(
+    ("declared", "estimated"), [((SCORER,), True), ((APPROX,), True), ((PRECISE, SCORER), False)]
+)
+def test_tokens_are_estimated_where_nobody_has_to_know_the_engine_s(
+    declared: tuple[str, ...], estimated: bool
+) -> None:
+    tokens = config(plugins=plugins(*declared)).producers[0].value
+    assert isinstance(tokens, TokenParameters)
+    assert (tokens.estimate is not None) == estimated
+
+
+def test_a_declared_producer_of_matches_is_the_one_that_is_meant() -> None:
+    assert names(config(plugins=plugins(SCORER, PRECISE))) == ["token-producer", PRECISE]
+
+
+def test_of_several_producers_the_automatic_one_is_meant_and_runs_first() -> None:
+    burst = "burst-prefix-cache-producer"
+    mine = {"type": APPROX, "name": "mine"}
+    built = config(plugins=[mine, *plugins(burst, SCORER, PRECISE, APPROX)])
+    assert names(built) == ["token-producer", APPROX, "mine", PRECISE, burst]
+    with pytest.raises(ConfigError, match="several producers state PrefixMatch"):
+        config(plugins=plugins(burst, SCORER, PRECISE))
+
+
+def test_a_producer_that_reads_matches_gets_them() -> None:
+    built = config(plugins=plugins("p2p-source-producer", "queue-scorer"))
+    assert names(built) == ["token-producer", APPROX, "p2p-source-producer"]
+
+
+def test_requests_in_flight_are_counted_without_tokens_unless_output_is_estimated() -> None:
+    load = "inflight-load-producer"
+    assert names(config(plugins=plugins("active-request-scorer"))) == [load]
+    estimating = {"type": load, "parameters": {"addEstimatedOutputTokens": True}}
+    built = config(plugins=[*plugins("active-request-scorer"), estimating])
+    assert names(built) == ["token-producer", load]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"type": "token-load-scorer"},
+        {"type": "concurrency-detector", "parameters": {"concurrencyMode": "tokens"}},
+        {"type": "concurrency-detector", "parameters": {"concurrencyMode": "hybrid"}},
+    ],
+    ids=["scorer", "tokens", "hybrid"],
+)
+def test_whoever_goes_by_tokens_in_flight_makes_sure_they_are_known(plugin: dict[str, Any]) -> None:
+    built = config(plugins=[plugin, *plugins("queue-scorer")])
+    assert names(built) == ["token-producer", "inflight-load-producer"]
+
+
+def test_an_older_precise_scorer_brings_a_producer_that_follows_every_endpoint() -> None:
+    older = {"type": OLDER, "parameters": {"tokenProcessorConfig": {"blockSize": 64}}}
+    built = config(plugins=[older])
+    (scorer,) = built.profiles["default"].scorers
+    assert scorer.plugin == PrefixCacheScorer(prefix_match_info_producer_name=OLDER)
+    assert names(built) == ["token-producer", OLDER]
+    (prefix,) = (p.value for p in built.producers if isinstance(p.value, PrecisePrefixParameters))
+    assert prefix.token_processor_config.tokens == 64
+    assert built.notified == {OLDER}
+    assert built.warnings == ()
+
+
+@pytest.mark.parametrize("events", [{"zmqEndpoint": "tcp://*:5557"}, {"discoverPods": False}])
+def test_an_older_precise_scorer_with_other_events_follows_nobody(events: dict[str, Any]) -> None:
+    older = {"type": OLDER, "parameters": {"kvEventsConfig": events}}
+    assert config(plugins=[older]).notified == frozenset()
+
+
+def test_an_older_precise_scorer_reads_the_producer_that_is_declared() -> None:
+    pool = {"indexerConfig": {"tokenizersPoolConfig": {"uds": {"socketFile": "/s"}}}}
+    older = {"type": OLDER, "parameters": pool}
+    built = config(plugins=[older, {"type": PRECISE, "name": "mine"}])
+    (scorer,) = built.profiles["default"].scorers
+    assert scorer.plugin == PrefixCacheScorer(prefix_match_info_producer_name="mine")
+    assert names(built) == ["token-producer", "mine"]
+
+
+def test_plugins_that_remember_are_told_of_picks_and_keep_what_they_were_built_from() -> None:
+    built = config(
+        plugins=[
+            {"type": "no-hit-lru-scorer", "parameters": {"lruSize": 2}},
+            *plugins("session-affinity-filter", "session-affinity-scorer", "queue-scorer"),
+        ]
+    )
+    (profile_,) = built.profiles.values()
+    remembering = [f.plugin for f in profile_.filters] + [s.plugin for s in profile_.scorers[:2]]
+    assert len(remembering) == 3
+    assert {id(p) for p in built.followers} == {id(p) for p in remembering}
+
+
+def test_what_follows_endpoints_by_itself_may_be_wired_to_their_source_too() -> None:
+    followers = ("inflight-load-producer", "mm-embeddings-cache-producer", OLDER)
+    extractors = [{"pluginRef": follower} for follower in followers]
+    source = {"pluginRef": "endpoint-notification-source", "extractors": extractors}
+    built = config(
+        plugins=plugins("endpoint-notification-source", *followers), dataLayer={"sources": [source]}
+    )
+    assert built.notified == set(followers)

@@ -13,6 +13,7 @@ from router.extproc.exchange import (
     RequestReady,
     ResponseChunk,
     ResponseStarted,
+    ResponseTrailers,
 )
 from router.extproc.pb import ext_proc_pb2 as pb
 from tests.support import envoy_messages as envoy
@@ -65,13 +66,22 @@ def test_a_hidden_body_is_decided_at_the_headers(mode: pb.BodySendMode.ValueType
     assert rest == [Proceed(Phase.REQUEST_BODY)] * 2
 
 
-@pytest.mark.parametrize(("end", "body"), [(True, b"{}"), (False, None)], ids=["whole", "cut"])
-def test_a_partial_body_counts_only_when_it_is_whole(end: bool, body: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("sent", "end", "seen"),
+    [
+        (b'{"a": "}"', True, True),
+        (b'{"a": "}"', False, False),
+        (b"", False, False),
+        (b'{"a": "}"} ', False, True),
+    ],
+    ids=["told-whole", "cut", "nothing", "whole-before-trailers"],
+)
+def test_a_partial_body_counts_only_when_it_is_whole(sent: bytes, end: bool, seen: bool) -> None:
     _, ready = play(
-        envoy.request_headers(mode=pb.BUFFERED_PARTIAL), envoy.request_body(b"{}", end=end)
+        envoy.request_headers(mode=pb.BUFFERED_PARTIAL), envoy.request_body(sent, end=end)
     )
     assert isinstance(ready, RequestReady)
-    assert (ready.body, ready.at) == (body, Phase.REQUEST_BODY)
+    assert (ready.body, ready.at) == (sent if seen else None, Phase.REQUEST_BODY)
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
@@ -141,7 +151,7 @@ def test_the_response_is_told_in_order() -> None:
     assert isinstance(started, ResponseStarted)
     assert (started.status, started.streamable, started.end) == (503, True, False)
     assert chunk == ResponseChunk(b"x", True, False)
-    assert trailers == Proceed(Phase.RESPONSE_TRAILERS)
+    assert trailers == ResponseTrailers(echo=False)
 
 
 def test_a_full_duplex_response_must_be_sent_back() -> None:
@@ -157,3 +167,59 @@ def test_a_full_duplex_response_must_be_sent_back() -> None:
 
 def test_an_empty_message_means_nothing() -> None:
     assert play(pb.ProcessingRequest()) == [None]
+
+
+def test_a_data_plane_that_only_observes_gets_no_answers() -> None:
+    first = envoy.request_headers()
+    first.observability_mode = True
+    exchange = Exchange(CAP)
+    for message in (first, envoy.request_body(b"{}", end=True), envoy.response_headers()):
+        assert exchange.receive(message) is None
+    assert exchange.observed
+
+
+@pytest.mark.parametrize(
+    "last",
+    [envoy.response_body(b"", end=True), pb.ProcessingRequest(response_trailers=pb.HttpTrailers())],
+    ids=["last-chunk", "trailers"],
+)
+def test_an_answer_streams_until_its_end_is_seen(last: pb.ProcessingRequest) -> None:
+    exchange = Exchange(CAP)
+    exchange.receive(envoy.request_headers(end=True))
+    assert not exchange.streaming
+    exchange.receive(envoy.response_headers())
+    assert exchange.streaming
+    exchange.receive(last)
+    assert not exchange.streaming
+
+
+@pytest.mark.parametrize("at", ["headers", "body", "both"])
+def test_the_endpoints_that_are_allowed_are_told_with_the_headers_or_the_body(at: str) -> None:
+    first = envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED)
+    last = envoy.request_body(b"{}", end=True)
+    if at != "body":
+        envoy.allow(first, "a:1" if at == "headers" else "other:1")
+    if at != "headers":
+        envoy.allow(last, "a:1")
+    *_, ready = play(first, last)
+    assert isinstance(ready, RequestReady)
+    assert ready.subset == ("a:1",)
+
+
+def test_a_full_duplex_request_takes_no_override() -> None:
+    *_, started = play(
+        envoy.request_headers(end=True, mode=pb.FULL_DUPLEX_STREAMED), envoy.response_headers()
+    )
+    assert isinstance(started, ResponseStarted)
+    assert (started.streamable, started.seen) == (False, False)
+
+
+def test_a_request_is_decided_once_whatever_is_said_again() -> None:
+    first, again, body = play(
+        envoy.request_headers(end=True),
+        envoy.request_headers(end=True),
+        envoy.request_body(b"{}", end=True),
+    )
+    assert isinstance(first, RequestReady)
+    assert again == Proceed(Phase.REQUEST_HEADERS)
+    assert body == Proceed(Phase.REQUEST_BODY)

@@ -23,7 +23,7 @@ def set_headers(mutation: pb.HeaderMutation) -> Mapping[str, bytes]:
 
 
 def test_the_destination_stands_in_header_and_metadata() -> None:
-    (answer,) = reply.routed(AT_BODY, "10.0.0.7:8000", {"x-request-id": "r1"})
+    (answer,) = reply.routed(AT_BODY, reply.Routing("10.0.0.7:8000", {"x-request-id": "r1"}))
     mutation = answer.request_body.response.header_mutation
     assert set_headers(mutation) == {
         "x-gateway-destination-endpoint": b"10.0.0.7:8000",
@@ -35,7 +35,7 @@ def test_the_destination_stands_in_header_and_metadata() -> None:
 
 @pytest.mark.parametrize("ready", [AT_BODY, AT_HEADERS], ids=["body", "headers"])
 def test_whatever_a_client_sent_to_steer_the_router_is_removed(ready: RequestReady) -> None:
-    (answer,) = reply.routed(ready, "10.0.0.7:8000", {})
+    (answer,) = reply.routed(ready, reply.Routing("10.0.0.7:8000"))
     part = answer.request_body if ready is AT_BODY else answer.request_headers
     removed = list(part.response.header_mutation.remove_headers)
     assert removed == list(headers.REMOVED)
@@ -46,7 +46,7 @@ def test_whatever_a_client_sent_to_steer_the_router_is_removed(ready: RequestRea
 @given(st.binary(max_size=300_000), st.booleans())
 def test_full_duplex_sends_the_whole_body_back_in_small_pieces(body: bytes, trailers: bool) -> None:
     ready = RequestReady({}, body, Phase.REQUEST_BODY, True, trailers)
-    first, *rest = reply.routed(ready, "10.0.0.7:8000", {})
+    first, *rest = reply.routed(ready, reply.Routing("10.0.0.7:8000"))
     assert first.HasField("request_headers")
     if trailers:
         assert rest.pop().HasField("request_trailers")
@@ -89,5 +89,63 @@ def test_a_full_duplex_response_chunk_comes_back_unchanged() -> None:
 
 
 def test_only_the_response_body_mode_is_overridden() -> None:
-    override = reply.proceed_with_body().mode_override
-    assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+    for added in ({}, {"x-session-token": "t"}):
+        override = reply.started(added, body=True).mode_override
+        assert override == pb.ProcessingMode(response_body_mode=pb.STREAMED)
+        assert not reply.started(added, body=False).HasField("mode_override")
+
+
+def test_the_length_of_an_answer_that_changes_is_not_told() -> None:
+    answer = reply.started({}, body=True, resized=True).response_headers.response
+    assert list(answer.header_mutation.remove_headers) == ["content-length"]
+
+
+@pytest.mark.parametrize("data", [b"x", b""])
+def test_another_chunk_or_none_takes_the_place_of_one(data: bytes) -> None:
+    mutation = reply.changed(data).response_body.response.body_mutation
+    assert (mutation.body, mutation.clear_body) == (data, not data)
+
+
+def test_a_body_that_is_sent_instead_has_its_own_length_and_is_not_packed() -> None:
+    (answer,) = reply.routed(AT_BODY, reply.Routing("10.0.0.7:8000", body=b"12345"))
+    common = answer.request_body.response
+    assert common.body_mutation.body == b"12345"
+    assert set_headers(common.header_mutation)["content-length"] == b"5"
+    assert "content-encoding" in common.header_mutation.remove_headers
+
+
+def test_full_duplex_sends_another_body_in_the_place_of_the_clients() -> None:
+    ready = RequestReady({}, b"the client's", Phase.REQUEST_BODY, True)
+    first, body = reply.routed(ready, reply.Routing("10.0.0.7:8000", body=b"12345"))
+    mutation = first.request_headers.response.header_mutation
+    assert set_headers(mutation)["content-length"] == b"5"
+    streamed = body.request_body.response.body_mutation.streamed_response
+    assert (streamed.body, streamed.end_of_stream) == (b"12345", True)
+
+
+def test_a_body_that_goes_on_as_it_is_keeps_its_headers() -> None:
+    (answer,) = reply.routed(AT_BODY, reply.Routing("10.0.0.7:8000"))
+    mutation = answer.request_body.response.header_mutation
+    assert "content-length" not in set_headers(mutation)
+    assert "content-encoding" not in mutation.remove_headers
+
+
+def test_a_response_passes_unchanged_where_the_client_is_told_nothing() -> None:
+    plain = reply.started({}, body=False)
+    assert plain == pb.ProcessingResponse(response_headers=pb.HeadersResponse())
+
+
+@pytest.mark.parametrize("read_body", [False, True])
+def test_the_client_is_told_what_the_router_adds_and_the_next_one_is_not(read_body: bool) -> None:
+    told = reply.started({"x-session-token": "t"}, body=read_body)
+    mutation = told.response_headers.response.header_mutation
+    assert {h.header.key: h.header.raw_value for h in mutation.set_headers} == {
+        "x-session-token": b"t"
+    }
+    after = reply.started({}, body=read_body).response_headers
+    assert not after.response.header_mutation.set_headers
+
+
+def test_headers_are_set_on_an_answer() -> None:
+    answer = reply.started({"x-served": "a:1"}).response_headers.response
+    assert set_headers(answer.header_mutation) == {"x-served": b"a:1"}

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from router.extproc import stats
 from router.extproc.pb import ext_proc_pb2 as pb
 from router.extproc.pb.ext_proc_pb2_grpc import (
     ExternalProcessorStub,
     add_ExternalProcessorServicer_to_server,
 )
 from router.extproc.server import ExternalProcessor
-from tests.router.test_director import Fixture
+from router.pool.discovery.schema import ModelRewrite, RewriteTarget
+from tests.router.test_director import Amending, Fixture
 from tests.support import envoy_messages as envoy
 from tests.support.processes import until
 
@@ -97,6 +99,106 @@ async def test_a_buffered_request_is_answered_from_headers_to_the_end() -> None:
         (record,) = envoy_side.fixture.notes.ended_
         assert record.usage is not None
         assert record.usage.prompt_tokens == 3
+
+
+async def test_a_stream_that_only_shows_a_request_gets_no_answer_and_holds_nothing() -> None:
+    async with service() as envoy_side:
+        first = envoy.request_headers()
+        first.observability_mode = True
+        answers = await envoy_side.play(
+            first, envoy.request_body(PROMPT, end=True), envoy.response_headers()
+        )
+        assert answers == []
+        assert envoy_side.fixture.notes.routed_ == []
+        await until(lambda: envoy_side.processor.stats.observed == 1)
+
+
+async def test_a_hint_of_the_data_plane_is_followed_without_a_body_too() -> None:
+    async with service(Fixture("10.0.0.1:1", "10.0.0.2:1")) as envoy_side:
+        for _ in range(4):
+            first = envoy.request_headers(end=True)
+            envoy.allow(first, "10.0.0.2:1")
+            (answer,) = await envoy_side.play(first)
+            # An empty body is no completion.
+            assert answer.immediate_response.status.code == 400
+            first = envoy.request_headers({**envoy.POST, ":method": "GET"}, end=True)
+            envoy.allow(first, "10.0.0.2:1")
+            (answer,) = await envoy_side.play(first)
+            assert destination(answer) == "10.0.0.2:1"
+        envoy.allow(first)
+        (answer,) = await envoy_side.play(first)
+        assert answer.immediate_response.status.code == 503
+
+
+RENAMED = b'{"id": 1, "model": "m", "x": 2}'
+SENT = RENAMED.replace(b'"m"', b'"target"')
+
+
+@pytest.mark.parametrize("mode", [pb.NONE, pb.STREAMED, pb.BUFFERED], ids=pb.BodySendMode.Name)
+async def test_an_answer_is_renamed_in_place(mode: pb.BodySendMode.ValueType) -> None:
+    fixture = Fixture("a:1", usage_sample=0, rename_answers=True)
+    fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="target"),)),)
+    async with service(fixture) as envoy_side:
+        *_, started, first, last = await envoy_side.play(
+            envoy.request_headers(response_mode=mode),
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(200, content_type="application/json", content_length="36"),
+            envoy.response_body(SENT[:20], end=False),
+            envoy.response_body(SENT[20:], end=True),
+        )
+    common = started.response_headers.response
+    assert list(common.header_mutation.remove_headers) == ["content-length"]
+    assert started.HasField("mode_override") is (mode == pb.NONE)
+    assert first.response_body.response.body_mutation.clear_body
+    assert last.response_body.response.body_mutation.body == RENAMED
+
+
+async def test_a_full_duplex_answer_is_renamed_and_its_trailers_lose_nothing() -> None:
+    fixture = Fixture("a:1", usage_sample=0, rename_answers=True)
+    fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="target"),)),)
+    async with service(fixture) as envoy_side:
+        *_, chunk, rest, trailers = await envoy_side.play(
+            envoy.request_headers(
+                mode=pb.FULL_DUPLEX_STREAMED, response_mode=pb.FULL_DUPLEX_STREAMED
+            ),
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(200, content_type="text/event-stream"),
+            envoy.response_body(b"data: " + SENT + b"\nda", end=False),
+            pb.ProcessingRequest(response_trailers=pb.HttpTrailers()),
+        )
+    pieces = [a.response_body.response.body_mutation.streamed_response for a in (chunk, rest)]
+    assert [piece.body for piece in pieces] == [b"data: " + RENAMED + b"\n", b"da"]
+    assert not any(piece.end_of_stream for piece in pieces)
+    assert trailers.HasField("response_trailers")
+
+
+async def test_an_answer_whose_body_nobody_shows_keeps_its_length() -> None:
+    fixture = Fixture("a:1", usage_sample=0, rename_answers=True)
+    fixture.rules = (ModelRewrite(targets=(RewriteTarget(model_rewrite="target"),)),)
+    async with service(fixture) as envoy_side:
+        *_, started = await envoy_side.play(
+            envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED),
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(200, content_type="application/json"),
+        )
+    assert started == pb.ProcessingResponse(response_headers=pb.HeadersResponse())
+
+
+async def test_streams_that_end_before_their_answers_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # On a busy machine the end of a stream can be told late.
+    monkeypatch.setattr(stats, "EARLY_S", 10.0)
+    async with service() as envoy_side:
+        seen = envoy_side.processor.stats
+        for _ in range(stats.EARLY_STREAK):
+            await envoy_side.play(
+                envoy.request_headers(),
+                envoy.request_body(PROMPT, end=True),
+                envoy.response_headers(200, content_type="text/event-stream"),
+            )
+        await until(lambda: seen.ends_early)
+        assert seen.ended_early == stats.EARLY_STREAK
 
 
 FULL_DUPLEX = envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED)
@@ -188,14 +290,14 @@ async def test_a_413_of_envoys_own_is_answered() -> None:
 async def test_a_fault_of_ours_is_a_500_and_no_other_stream_notices() -> None:
     fixture = Fixture("a:1")
     async with service(fixture) as envoy_side:
-        handler = fixture.director._handler
-        fixture.director._handler = None  # type: ignore[assignment]
+        lineup = fixture.director.lineup
+        fixture.director.lineup = None  # type: ignore[assignment]
         *_, refusal = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )
         assert refusal.immediate_response.status.code == 500
         assert b"NoneType" not in refusal.immediate_response.body
-        fixture.director._handler = handler
+        fixture.director.lineup = lineup
         *_, answer = await envoy_side.play(
             envoy.request_headers(), envoy.request_body(PROMPT, end=True)
         )
@@ -237,3 +339,17 @@ async def test_many_open_streams_do_not_hold_up_a_new_one() -> None:
         assert destination(answer) == "a:1"
         for stream in held:
             stream.cancel()
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, {"x-client": b"a:1"}), (503, {})])
+async def test_the_client_is_told_what_is_added_where_the_engine_served_it(
+    status: int, told: dict[str, bytes]
+) -> None:
+    async with service(Fixture("a:1", followers=[Amending()])) as envoy_side:
+        answers = await envoy_side.play(
+            envoy.request_headers(),
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(status),
+        )
+        set_headers = answers[2].response_headers.response.header_mutation.set_headers
+        assert {h.header.key: h.header.raw_value for h in set_headers} == told

@@ -50,6 +50,21 @@ def test_a_scrape_after_the_failures_proves_that_it_is_there() -> None:
     assert fixture.outliers.without([after, B]) == [after, B]
 
 
+def test_of_prefills_a_scrape_tells_nothing() -> None:
+    now = 100.0
+    outliers = Outliers(lambda: now, scrapes_tell=False)
+    after = make.endpoint("a:1", metrics=EngineMetrics(scraped_at=101.0))
+    for _ in range(FAILURES):
+        outliers.came("a:1", failed=True)
+    assert outliers.out([after, B]) == [after]
+    now += OUT_S + 0.1
+    assert outliers.out([after, B]) == []
+    outliers.came("a:1", failed=True)
+    outliers.came("a:1", failed=False)
+    outliers.came("a:1", failed=True)
+    assert outliers.out([after, B]) == []
+
+
 def test_where_all_fail_all_may_be_picked() -> None:
     fixture = Fixture()
     fixture.fail("a:1")

@@ -221,6 +221,19 @@ async def test_a_request_that_ends_unanswered_leaves_nothing() -> None:
     assert await fixture.reach(A) == 0
 
 
+@pytest.mark.parametrize("status", [200, 503])
+async def test_a_request_that_another_engine_serves_leaves_nothing(status: int) -> None:
+    fixture = Fixture()
+    first, lease = await fixture.send(A), await fixture.send(A)
+    first.ended()
+    lease.served_by(B)
+    assert await fixture.reach(A) == 0
+    lease.responded(status)
+    lease.ended()
+    assert await fixture.reach(A) == 0
+    assert await fixture.reach(B) == 0
+
+
 async def test_one_failed_request_does_not_take_another_ones_guess() -> None:
     fixture = Fixture()
     first, second = await fixture.send(A), await fixture.send(A)

@@ -5,10 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from router.producers.estimate_parameters import EstimateParameters
 from router.producers.token_parameters import (
     RenderParameters,
     SidecarParameters,
     TokenParameters,
+    UdsParameters,
 )
 
 
@@ -22,13 +24,38 @@ def test_the_words_of_the_field_are_read() -> None:
     url = "http://render:8000/"
     rendered = read(modelName="m", vllm={"url": url, "mmTimeout": "9s"})
     assert rendered.vllm == RenderParameters(url, "5s", "9s")
+    uds = read(modelName="m", udsTokenizerConfig={"socketFile": "s", "useTCP": True})
+    assert uds.uds_tokenizer_config == UdsParameters("s", True, {})
+    assert read(estimate={}).estimate == EstimateParameters()
+
+
+@pytest.mark.parametrize(
+    ("known", "model"),
+    [
+        ({}, "m"),
+        ({"m": "/models/a", "n": "/models/b"}, "/models/a"),
+        ({"m": "/models/a/tokenizer.json"}, "/models/a"),
+    ],
+    ids=str,
+)
+def test_a_model_is_where_the_map_says(known: dict[str, str], model: str) -> None:
+    assert UdsParameters(model_tokenizer_map=known).model("m") == model
 
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
         ({"sidecar": {}, "vllm": {}, "modelName": "m"}, "one backend"),
+        ({"estimate": {}, "sidecar": {}}, "one backend: sidecar or estimate"),
         ({"vllm": {}}, "modelName is required"),
+        ({"udsTokenizerConfig": {}}, "modelName is required"),
+        ({"udsTokenizerConfig": {"useTCP": True}, "modelName": "m"}, "HOST:PORT.*uds"),
+        ({"udsTokenizerConfig": {"useTcp": True}, "modelName": "m"}, "useTcp"),
+        (
+            {"udsTokenizerConfig": {"modelTokenizerMap": {"n": "x"}}, "modelName": "m"},
+            "modelTokenizerMap lacks 'm'",
+        ),
+        ({"estimate": {"image": {"mode": "x"}}}, "estimate.image.mode"),
         ({"vllm": {"url": "https://x"}, "modelName": "m"}, "url"),
         ({"vllm": {"timeout": "soon"}, "modelName": "m"}, "timeout"),
         ({"sidecar": {"timeout": "soon"}}, "timeout"),

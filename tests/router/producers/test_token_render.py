@@ -18,6 +18,7 @@ from router.request.types import Kind
 from simulator.config import BUNDLED_MODEL_DIR, EngineConfig
 from simulator.http import running
 from tests.support import make
+from tests.support.ports import free_port
 from tests.support.processes import until
 from tokenizer_sidecar.render import Renderer
 
@@ -38,10 +39,10 @@ async def client(url: str, timeout_s: float = 5.0) -> AsyncIterator[RenderClient
 
 
 @asynccontextmanager
-async def server(handler: Handler) -> AsyncIterator[str]:
+async def server(handler: Handler, port: int = 0) -> AsyncIterator[str]:
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     try:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
@@ -78,7 +79,7 @@ async def test_the_body_is_sent_on_under_the_given_model_in_its_own_order() -> N
 
     async with server(answer) as url, client(url) as made:
         assert await ask(made, tools=[{"z": 1, "a": 2**60}], model="x", messages=[]) == Tokens(
-            b"\1\0\0\0"
+            b"\1\0\0\0", []
         )
     assert seen == [b'{"tools":[{"z":1,"a":1152921504606846976}],"model":"tiny","messages":[]}']
 
@@ -106,7 +107,10 @@ async def test_media_are_told_where_they_lie() -> None:
     [
         (400, "{}", Missing.REFUSED),
         (404, "{}", Missing.UNKNOWN_MODEL),
+        (429, "{}", Missing.BUSY),
+        (503, "{}", Missing.BUSY),
         (500, "{}", Missing.FAILED),
+        (200, '{"token_ids": [1], "features": {"mm_hashes": {"image": ["a"]}}}', Missing.FAILED),
         (200, "no json", Missing.FAILED),
         (200, '{"token_ids": [-1]}', Missing.FAILED),
         (200, '{"token_ids": "x"}', Missing.FAILED),
@@ -132,7 +136,33 @@ async def test_parts_have_a_budget_of_their_own() -> None:
     async with server(slow) as url, client(url, timeout_s=0.3) as made:
         assert await ask(made) is Missing.TIMEOUT
         told = await ask(made, messages=[{"role": "user", "content": [part]}])
-        assert told == Tokens(b"\1\0\0\0")
+        assert told == Tokens(b"\1\0\0\0", [])
+
+
+async def test_features_that_are_null_are_none() -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        features = {"mm_hashes": None, "mm_placeholders": None}
+        return web.json_response({"token_ids": [1], "features": features})
+
+    async with server(answer) as url, client(url) as made:
+        assert await ask(made) == Tokens(b"\1\0\0\0", [])
+
+
+async def test_a_server_that_comes_back_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.producers.token_render.PROBE_S", 0.05)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"token_ids": [1]})
+
+    port = free_port()
+    async with client(f"http://127.0.0.1:{port}") as made:
+        for connections in (1, 2):
+            assert await ask(made) is Missing.UNAVAILABLE
+            async with server(answer, port):
+                await until(lambda: made.stats.connected)
+                assert await ask(made) == Tokens(b"\1\0\0\0", [])
+                assert made.stats.connections == connections
+            await until(lambda: not made.stats.connected)
 
 
 async def test_a_server_that_is_away_is_no_error() -> None:

@@ -15,21 +15,25 @@ import pytest
 from router.producers.facts import Tokens
 from router.producers.token_sidecar import SidecarClient
 from router.producers.tokens import Missing
+from router.request.types import Kind
 from simulator.config import BUNDLED_MODEL_DIR
 from tests.support import make
 from tests.support.processes import until
+from tests.tokenizer_sidecar.disk import write_model
 from tokenizer_sidecar.pb import tokenizer_pb2 as pb
 from tokenizer_sidecar.pb.tokenizer_pb2_grpc import add_TokenizerServicer_to_server
 from tokenizer_sidecar.render import Renderer
 from tokenizer_sidecar.server import SidecarConfig, serve
 
+Context = grpc.aio.ServicerContext[pb.TokenizeRequest, pb.TokenizeReply]
+
 BODY = msgspec.json.encode({"model": "tiny", "prompt": "Hello there, how are you today?"})
 
 
 @asynccontextmanager
-async def sidecar(socket: Path) -> AsyncIterator[None]:
+async def sidecar(socket: Path, model: Path = BUNDLED_MODEL_DIR) -> AsyncIterator[None]:
     ready, stop = asyncio.Event(), asyncio.Event()
-    config = SidecarConfig(socket=socket, models={"tiny": BUNDLED_MODEL_DIR})
+    config = SidecarConfig(socket=socket, models={"tiny": model})
     async with asyncio.TaskGroup() as group:
         group.create_task(serve(config, ready.set, stop))
         await ready.wait()
@@ -63,6 +67,28 @@ async def test_ids_come_back_packed(tmp_path: Path) -> None:
         ids = await until(lambda: _ids(made))
         expected = Renderer.load(BUNDLED_MODEL_DIR).completion(msgspec.json.decode(BODY))[0]
         assert array("I", ids.ids).tolist() == expected
+
+
+async def test_a_chat_with_media_is_known_up_to_them(tmp_path: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": [image]}]
+    body = msgspec.json.encode({"messages": messages})
+    async with sidecar(tmp_path / "s"), client(tmp_path / "s") as made:
+        await until(lambda: _ids(made))
+        told = await made.tokenize("tiny", make.request(kind=Kind.CHAT, body=body))
+    assert isinstance(told, Tokens)
+    assert told.partial
+    assert told.count > 3
+
+
+async def test_without_a_chat_template_only_completions_have_ids(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", template=None)
+    chat = b'{"messages": [{"role": "user", "content": "a"}]}'
+    async with sidecar(tmp_path / "s", model), client(tmp_path / "s") as made:
+        ids = await until(lambda: _ids(made))
+        assert ids.count > len("Hello there")
+        asked = make.request(kind=Kind.CHAT, body=chat)
+        assert await made.tokenize("tiny", asked) is Missing.UNSUPPORTED
 
 
 async def _ids(made: SidecarClient) -> Tokens | None:
@@ -111,24 +137,36 @@ async def test_a_sidecar_that_comes_late_dies_and_comes_back_is_used_again(tmp_p
 
 
 class Silent:
-    """A sidecar that reads everything and never answers."""
+    """A sidecar that reads everything and computes nothing: it says nothing, or one outcome."""
+
+    def __init__(self, outcome: pb.Outcome.ValueType | None = None) -> None:
+        self.read: list[pb.TokenizeRequest] = []
+        self._outcome = outcome
 
     async def Tokenize(  # noqa: N802 - the name is the contract's
-        self, requests: AsyncIterator[pb.TokenizeRequest], context: object
+        self, requests: AsyncIterator[pb.TokenizeRequest], context: Context
     ) -> None:
-        async for _ in requests:
-            pass
+        async for request in requests:
+            self.read.append(request)
+            if self._outcome is not None:
+                await context.write(pb.TokenizeReply(id=request.id, outcome=self._outcome))
 
     async def ListModels(self, request: object, context: object) -> pb.ListModelsReply:  # noqa: N802
         return pb.ListModelsReply()
 
 
+async def listening(path: Path, servicer: Silent) -> grpc.aio.Server:
+    server = grpc.aio.server()
+    add_TokenizerServicer_to_server(servicer, server)  # type: ignore[arg-type]
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    return server
+
+
 async def test_a_silent_sidecar_costs_the_budget_and_no_more(tmp_path: Path) -> None:
     socket = tmp_path / "t.sock"
-    server = grpc.aio.server()
-    add_TokenizerServicer_to_server(Silent(), server)  # type: ignore[arg-type]
-    server.add_insecure_port(f"unix:{socket}")
-    await server.start()
+    silent = Silent()
+    server = await listening(socket, silent)
     try:
         async with client(socket, timeout_s=0.05) as made:
             await until(lambda: made.stats.connected)
@@ -136,6 +174,69 @@ async def test_a_silent_sidecar_costs_the_budget_and_no_more(tmp_path: Path) -> 
             before = loop.time()
             assert await tokenized(made) is Missing.TIMEOUT
             assert loop.time() - before < 2
-            assert made._waiting == {}
+            await until(lambda: len(silent.read) == 2)
     finally:
         await server.stop(None)
+    asked, withdrawn = silent.read
+    assert (asked.body, withdrawn.id, withdrawn.cancel) == (BODY, asked.id, True)
+    assert 0 < asked.timeout_ms <= 50
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (pb.EXPIRED, Missing.EXPIRED),
+        (pb.BUSY, Missing.BUSY),
+        (pb.NOT_READY, Missing.NOT_READY),
+        (pb.FAILED, Missing.FAILED),
+        (99, Missing.FAILED),
+    ],
+)
+async def test_every_outcome_has_a_reason_of_its_own(
+    tmp_path: Path, outcome: pb.Outcome.ValueType, reason: Missing
+) -> None:
+    path = tmp_path / "t.sock"
+    server = await listening(path, Silent(outcome))
+    try:
+        async with client(path) as made:
+            await until(lambda: made.stats.connected)
+            assert await tokenized(made) is reason
+    finally:
+        await server.stop(None)
+
+
+class Older(Silent):
+    """A service of that name that does not have the stream yet."""
+
+    async def Tokenize(  # noqa: N802
+        self, requests: AsyncIterator[pb.TokenizeRequest], context: Context
+    ) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+
+
+async def test_a_sidecar_without_the_stream_is_not_asked_all_the_time(tmp_path: Path) -> None:
+    server = await listening(tmp_path / "s", Older())
+    try:
+        async with client(tmp_path / "s") as made:
+            await until(lambda: made.stats.connections == 3)
+            assert await tokenized(made) is Missing.UNAVAILABLE
+            await asyncio.sleep(0.5)
+            assert made.stats.connections == 3
+    finally:
+        await server.stop(None)
+
+
+async def test_a_socket_put_in_the_place_of_another_is_dialled(tmp_path: Path) -> None:
+    path, later = tmp_path / "t.sock", tmp_path / "later.sock"
+    # The first one goes on living, and says nothing.
+    first, second = await listening(path, Silent()), await listening(later, Silent(pb.BUSY))
+    try:
+        async with client(path, timeout_s=0.05) as made:
+            await until(lambda: made.stats.connected)
+            assert await tokenized(made) is Missing.TIMEOUT
+            later.rename(path)
+            await until(lambda: made.stats.connections == 2)
+            assert await tokenized(made) is Missing.BUSY
+    finally:
+        await first.stop(None)
+        await second.stop(None)

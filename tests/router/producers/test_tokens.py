@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from router.producers.breaker import FAILURES
-from router.producers.facts import Facts, Tokens
+from router.producers.facts import Facts, MediaItem, Tokens
 from router.producers.tokens import Missing, TokenProducer, TokenStats
 from router.request.types import Request
 from tests.support import make
@@ -52,6 +54,19 @@ async def test_the_base_models_tokenizer_is_asked_unless_one_is_named() -> None:
     assert by_model.backend.stats.tokenized == 1
 
 
+async def test_media_come_with_the_ids() -> None:
+    with_media = Tokens(b"\7\0\0\0", [MediaItem("a", 0, 1)])
+    assert await Fixture(with_media).tokens() == with_media
+
+
+async def test_prompts_known_in_part_are_counted() -> None:
+    fixture = Fixture(Tokens(b"\7\0\0\0", partial=True))
+    assert await fixture.tokens() is not None
+    fixture.backend.answer = SEVEN
+    await fixture.tokens()
+    assert (fixture.backend.stats.tokenized, fixture.backend.stats.partial) == (2, 1)
+
+
 async def test_ids_that_the_client_sent_are_used_as_they_are() -> None:
     fixture = Fixture(Missing.FAILED)
     assert await fixture.tokens(token_ids=b"\7\0\0\0") == SEVEN
@@ -70,8 +85,9 @@ async def test_a_prompt_that_cannot_be_read_asks_nobody() -> None:
     assert fixture.backend.models == []
 
 
-async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
-    fixture = Fixture(Missing.TIMEOUT)
+@pytest.mark.parametrize("answer", [Missing.TIMEOUT, Missing.EXPIRED])
+async def test_a_backend_that_hangs_is_left_alone_and_tried_again(answer: Missing) -> None:
+    fixture = Fixture(answer)
     for _ in range(20):
         await fixture.tokens()
     assert len(fixture.backend.models) == FAILURES
@@ -83,8 +99,9 @@ async def test_a_backend_that_hangs_is_left_alone_and_tried_again() -> None:
     assert not fixture.backend.stats.hanging
 
 
-async def test_what_costs_no_time_opens_no_breaker() -> None:
-    fixture = Fixture(Missing.UNAVAILABLE)
+@pytest.mark.parametrize("answer", [Missing.UNAVAILABLE, Missing.BUSY])
+async def test_what_costs_no_time_opens_no_breaker(answer: Missing) -> None:
+    fixture = Fixture(answer)
     for _ in range(20):
         await fixture.tokens()
     assert len(fixture.backend.models) == 20

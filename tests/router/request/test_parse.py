@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import struct
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import BadRequest
-from router.request.parse import kind_of, parse
+from router.errors import BadRequest, BodyTooLarge
+from router.request.parse import APIS, Limits, api_of, parse
 from router.request.types import Kind, Request
 
 COMPLETION = {":method": "POST", ":path": "/v1/completions", "content-type": "application/json"}
@@ -35,14 +36,26 @@ def ids(*tokens: int) -> bytes:
         ("/openai/v1/chat/completions", Kind.CHAT),
         ("/v1/foochat/completions", Kind.COMPLETION),
         ("/v1/mycompletions", Kind.OTHER),
-        ("/v1/chat/completions/render", Kind.OTHER),
-        ("/v1/embeddings", Kind.OTHER),
+        ("/v1/chat/%63ompletions", Kind.CHAT),
+        ("/v1/chat/completions/render", "render"),
+        ("/v1/embeddings", "embeddings"),
+        ("/v1/images/generations", "images"),
+        ("/v1/conversations", "conversations"),
+        ("/v1/responses", "responses"),
+        ("/v1/responses/r_1/cancel", Kind.OTHER),
+        ("/v1/messages", "messages"),
+        ("/anthropic/v1/messages?beta=true", "messages"),
+        ("/v1/messages/count_tokens", "count_tokens"),
+        ("/inference/v1/generate", "generate"),
+        ("/generate", "generate"),
+        ("/invocations", "invocation"),
+        ("/v1/audio/transcriptions", Kind.OTHER),
         ("/anything", Kind.OTHER),
         ("", Kind.OTHER),
     ],
 )
-def test_the_path_tells_the_api(path: str, kind: Kind) -> None:
-    assert kind_of({**COMPLETION, ":path": path}) is kind
+def test_the_path_tells_the_api(path: str, kind: str) -> None:
+    assert api_of({**COMPLETION, ":path": path}) == kind
 
 
 @pytest.mark.parametrize(
@@ -52,14 +65,18 @@ def test_the_path_tells_the_api(path: str, kind: Kind) -> None:
         ({"content-type": ""}, Kind.CHAT),
         ({"content-type": "multipart/form-data; boundary=x"}, Kind.OTHER),
         ({"content-type": "text/plain"}, Kind.OTHER),
+        ({"content-type": "Application/JSON ; charset=utf-16"}, Kind.CHAT),
+        ({"content-type": "application/vnd.x+json"}, Kind.CHAT),
         ({"content-encoding": "identity"}, Kind.CHAT),
-        ({"content-encoding": "gzip"}, Kind.OTHER),
+        ({"content-encoding": "GZIP"}, Kind.CHAT),
+        ({"content-encoding": "br"}, Kind.OTHER),
+        ({"content-encoding": "gzip, deflate"}, Kind.OTHER),
         ({":method": "GET"}, Kind.OTHER),
     ],
     ids=str,
 )
 def test_what_is_not_plain_json_goes_by_load(headers: dict[str, str], kind: Kind) -> None:
-    assert kind_of({**CHAT, **headers}) is kind
+    assert api_of({**CHAT, **headers}) == kind
 
 
 @pytest.mark.parametrize(
@@ -184,7 +201,7 @@ def test_what_only_the_router_may_send_is_refused(reserved: dict[str, Any]) -> N
 
 def test_transfer_parameters_pass_where_that_is_allowed() -> None:
     body = msgspec.json.encode({"prompt": "x", "kv_transfer_params": {"a": 1}})
-    assert parse(COMPLETION, body, "r1", allow_kv_transfer_params=True).prompt_known
+    assert parse(COMPLETION, body, "r1", Limits(allow_kv_transfer_params=True)).prompt_known
 
 
 def test_a_hidden_body_goes_by_load() -> None:
@@ -196,4 +213,93 @@ def test_a_hidden_body_goes_by_load() -> None:
 def test_no_bytes_do_worse_than_a_bad_request(body: bytes) -> None:
     for headers in (COMPLETION, CHAT):
         with contextlib.suppress(BadRequest):
-            assert parse(headers, body, "r1").body == body
+            parse(headers, body, "r1")
+
+
+def test_a_packed_body_is_read_unpacked() -> None:
+    body = msgspec.json.encode({"model": "m", "prompt": "x"})
+    request = parse({**COMPLETION, "content-encoding": "gzip"}, gzip.compress(body), "r1")
+    assert (request.model, request.body, request.prompt_known) == ("m", body, True)
+
+
+def test_a_packed_body_hides_nothing_that_is_refused() -> None:
+    body = gzip.compress(b'{"prompt": "x", "kv_transfer_params": {}}')
+    with pytest.raises(BadRequest, match="kv_transfer_params"):
+        parse({**COMPLETION, "content-encoding": "gzip"}, body, "r1")
+
+
+def test_a_packed_body_above_the_cap_is_too_large() -> None:
+    body = gzip.compress(b'{"prompt": "' + b"x" * 2000 + b'"}')
+    with pytest.raises(BodyTooLarge):
+        parse({**COMPLETION, "content-encoding": "gzip"}, body, "r1", Limits(max_body_bytes=1000))
+
+
+RESERVED = (b'"kv_transfer_params": {}', b'"vllm_xargs": {"kv_cache_report_mode": "full"}')
+
+
+@pytest.mark.parametrize("reserved", RESERVED, ids=["transfer", "report-mode"])
+@pytest.mark.parametrize("path", ["/v1/%63ompletions", "/v9/new", *(f"/v1/{p}" for p in APIS)])
+def test_no_path_lets_pass_what_clients_may_not_send(path: str, reserved: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse({**COMPLETION, ":path": path}, FULL[:-1] + b", " + reserved + b"}", "r1")
+    escaped = reserved.replace(b"k", b"\\u006b", 1)
+    with pytest.raises(BadRequest):
+        parse({**COMPLETION, ":path": path}, FULL[:-1] + b", " + escaped + b"}", "r1")
+
+
+FULL = msgspec.json.encode(
+    {
+        "prompt": "x",
+        "messages": [{"role": "user", "content": "x"}],
+        "input": "x",
+        "token_ids": [1],
+        "text": "x",
+        "items": [],
+    }
+)
+"""Good enough for every API."""
+
+
+@pytest.mark.parametrize("path", APIS)
+def test_every_api_is_named_and_read(path: str) -> None:
+    headers = {**COMPLETION, ":path": f"/v1/{path}"}
+    request = parse(headers, FULL[:-1] + b', "model": "m"}', "r1")
+    assert (request.api, request.model) == (APIS[path].name, "m")
+    assert api_of(headers) == request.api
+
+
+@pytest.mark.parametrize("body", [b"", b"no json", b"\xff\x00", b'{"kv_transfer_params": 3}'])
+def test_any_body_of_an_unknown_path_passes(body: bytes) -> None:
+    request = parse({**COMPLETION, ":path": "/v9/new"}, body, "r1")
+    assert (request.kind, request.api, request.model) == (Kind.OTHER, "other", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"messages": [{"role": "user", "content": "x"}]}, Kind.CHAT),
+        ({"prompt": "x"}, Kind.COMPLETION),
+        ({"input": "x"}, Kind.OTHER),
+    ],
+    ids=str,
+)
+def test_an_invocation_tells_its_api_by_the_body(body: dict[str, Any], kind: Kind) -> None:
+    assert (
+        parse({**COMPLETION, ":path": "/invocations"}, msgspec.json.encode(body), "").kind is kind
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"prompt": "a", "max_tokens": ' + b"9" * 5000 + b"}",
+        b'{"prompt": "a", "temperature": 1e999}',
+        b'{"prompt": "a", "seed": -0.0e-99999999}',
+        b'{"prompt": "first", "prompt": "a"}',
+        b'{"prompt": "a", "x": ' + b"[" * 500 + b"]" * 500 + b"}",
+    ],
+    ids=["digits", "exponent", "tiny", "twice", "deep"],
+)
+def test_what_is_legal_json_passes_however_odd(body: bytes) -> None:
+    request = parse(COMPLETION, body, "r1")
+    assert (request.prompt_known, request.body) == (True, body)

@@ -53,7 +53,14 @@ def test_the_last_usage_of_a_stream_counts() -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    ['"x"', "[1]", '{"prompt_tokens":"7"}', '{"prompt_tokens":-1}', '{"prompt_tokens":1e308}'],
+    [
+        '"x"',
+        "[1]",
+        '{"prompt_tokens":"7"}',
+        '{"prompt_tokens":-1}',
+        '{"prompt_tokens":1e308}',
+        '{"prompt_tokens":1e15}',
+    ],
 )
 def test_senseless_usage_is_noticed_and_not_believed(usage: str) -> None:
     reader = read("application/json", b'{"usage":' + usage.encode() + b"}")
@@ -76,3 +83,75 @@ def test_an_endless_event_is_skipped_and_the_next_is_read() -> None:
     reader.feed(b'xx"usage"xx\ndata: {"usage":{"prompt_tokens":5}}\n\n', end=True)
     assert reader.unreadable
     assert reader.usage == Usage(5, 0, None)
+
+
+ANTHROPIC = b"""event: message_start
+data: {"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":32,\
+"cache_creation_input_tokens":16,"output_tokens":1}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","delta":{"text":"the \\"usage\\" of it"}}
+
+event: message_delta
+data: {"type":"message_delta","usage":{"output_tokens":12}}
+
+""".replace(b"\\\n", b"")
+
+RESPONSES = b"""event: response.created
+data: {"type":"response.created","response":{"usage":null}}
+
+event: response.completed
+data: {"type":"response.completed","response":{"usage":{"input_tokens":40,"output_tokens":5,\
+"input_tokens_details":{"cached_tokens":16}}}}
+
+""".replace(b"\\\n", b"")
+
+SGLANG = b"""data: {"text":"a","meta_info":{"prompt_tokens":8,"completion_tokens":1}}
+
+data: {"text":"ab","meta_info":{"prompt_tokens":8,"completion_tokens":2,"cached_tokens":4}}
+
+data: [DONE]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("events", "usage"),
+    [
+        (ANTHROPIC, Usage(57, 12, 32)),
+        (RESPONSES, Usage(40, 5, 16)),
+        (SGLANG, Usage(8, 2, 4)),
+    ],
+    ids=["anthropic", "responses", "sglang"],
+)
+def test_events_of_every_api_tell_their_usage_wherever_they_are_cut(
+    events: bytes, usage: Usage
+) -> None:
+    for cut in range(len(events)):
+        reader = read("text/event-stream", events[:cut], events[cut:])
+        assert (reader.usage, reader.unreadable) == (usage, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "usage"),
+    [
+        (b'{"usage":{"input_tokens":3,"output_tokens":2}}', Usage(3, 2, None)),
+        (
+            b'{"usage":{"input_tokens":3,"output_tokens":2,"cache_read_input_tokens":8}}',
+            Usage(11, 2, 8),
+        ),
+        (
+            b'{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1}}}',
+            Usage(3, 0, 1),
+        ),
+        (b'{"text":"a","meta_info":{"prompt_tokens":3,"cached_tokens":0}}', Usage(3, 0, 0)),
+    ],
+    ids=["responses", "anthropic", "cached", "sglang"],
+)
+def test_json_of_every_api_tells_its_usage(body: bytes, usage: Usage) -> None:
+    assert read("application/json", body).usage == usage
+
+
+def test_an_answer_nested_too_deeply_is_noticed() -> None:
+    body = b'{"usage":' + b"[" * 100_000
+    assert read("application/json", body).unreadable

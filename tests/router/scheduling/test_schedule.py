@@ -9,14 +9,14 @@ import pytest
 
 from router.errors import NoEndpoints, Saturated
 from router.pool.endpoint import ROLE_LABEL, Endpoint
-from router.producers.facts import Facts
+from router.producers.facts import Facts, HeldBack, KeptOut
 from router.request.types import Request
 from router.scheduling.filters.decode import DecodeFilter
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import NamedFilter, NamedScorer, Outcome, Profile
+from router.scheduling.types import Dropped, NamedFilter, NamedScorer, Outcome, Profile
 from tests.support import make
 
 
@@ -90,3 +90,53 @@ def test_a_role_filter_that_leaves_nobody_means_no_endpoints() -> None:
 def test_a_load_filter_that_leaves_nobody_means_saturated() -> None:
     with pytest.raises(Saturated, match="busy"):
         decide(profile(filters=[NamedFilter("busy", NoneFits())]), make.endpoint("a"))
+
+
+@pytest.mark.parametrize(
+    ("roles", "out", "picked", "dropped"),
+    [
+        pytest.param(["decode", "decode"], {"a"}, "b", [("kept-out", ("a",))], id="another"),
+        pytest.param(
+            ["decode", "prefill"], {"a"}, "a", [("decode-filter", ("b",))], id="no-other-decodes"
+        ),
+        pytest.param(["decode", "prefill"], {"a", "b"}, "a", [("decode-filter", ("b",))], id="all"),
+        pytest.param(["prefill", "decode"], {"c"}, "b", [("decode-filter", ("a",))], id="gone"),
+    ],
+)
+def test_who_failed_is_picked_only_where_nobody_else_can(
+    roles: list[str], out: set[str], picked: str, dropped: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    pool = [make.endpoint(a, labels={ROLE_LABEL: r}) for a, r in zip("ab", roles, strict=True)]
+    facts = make.facts()
+    facts.put(KeptOut(frozenset(out)))
+    decision = decide(
+        profile(filters=[NamedFilter("decode-filter", DecodeFilter())]), *pool, facts=facts
+    )
+    assert decision.endpoint.address == picked
+    assert [(d.filter, d.addresses) for d in decision.dropped] == dropped
+
+
+def test_who_failed_does_not_stand_in_for_others_that_are_too_busy() -> None:
+    facts = make.facts()
+    facts.put(KeptOut(frozenset({"a"})))
+    busy = profile(filters=[NamedFilter("busy", NoneFits())])
+    with pytest.raises(Saturated):
+        decide(busy, make.endpoint("a"), make.endpoint("b"), facts=facts)
+
+
+NEW = make.facts(in_flight={"a": 5})
+NEW.put(HeldBack(frozenset({"new"})))
+BY_LOAD = profile(NamedScorer("active", ActiveRequestScorer()))
+
+
+def test_an_endpoint_that_is_held_back_is_not_picked_while_there_are_others() -> None:
+    decision = decide(BY_LOAD, make.endpoint("a"), make.endpoint("new"), facts=NEW)
+    assert decision.endpoint.address == "a"
+    assert decision.dropped == (Dropped("newcomers", ("new",)),)
+
+
+def test_an_endpoint_that_is_held_back_is_picked_where_filters_leave_nobody_else() -> None:
+    roles = profile(filters=[NamedFilter("decode-filter", DecodeFilter())])
+    prefill = make.endpoint("p", labels={ROLE_LABEL: "prefill"})
+    assert decide(roles, prefill, make.endpoint("new"), facts=NEW).endpoint.address == "new"
+    assert decide(BY_LOAD, make.endpoint("new"), facts=NEW).dropped == ()

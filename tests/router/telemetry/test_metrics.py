@@ -84,3 +84,14 @@ def test_the_page_parses_whatever_a_model_is_called() -> None:
     families = list(text_string_to_metric_families(generate_latest(metrics.registry).decode()))
     names = {s.labels.get("model_name") for f in families for s in f.samples}
     assert 'a"b\\c\n\N{GRINNING FACE}' in names
+
+
+def test_rewrites_are_counted_by_who_wanted_them() -> None:
+    metrics = Metrics(lambda name: name in ("m", "t"))
+    metrics.routed(record(target_model="t", rewritten_by="header"))
+    metrics.routed(record(model="invented", target_model="t", rewritten_by="header"))
+    for model in ("m", "other"):
+        labels = {"model_rewrite_name": "header", "model_name": model, "target_model": "t"}
+        assert value(metrics, "llm_d_epp_model_rewrite_decisions_total", **labels) == 1
+    labels = {**LABELS, "target_model_name": "t"}
+    assert value(metrics, "llm_d_epp_request_total", **labels) == 1

@@ -121,6 +121,8 @@ def test_counters_of_the_parts_become_metrics() -> None:
     fixture.announce(A, stored([1, 2], range(32)), removed(2), {"type": "Nonsense"})
     fixture.pool.scraped(A, EngineMetrics(waiting=7, prefix_hits=3.0, prefix_queries=9.0))
     sidecar.stats.missing[Missing.TIMEOUT] += 2
+    sidecar.stats.connections, sidecar.stats.hanging = 3, True
+    sidecar.stats.partial = 4
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(name, labels)
@@ -131,6 +133,9 @@ def test_counters_of_the_parts_become_metrics() -> None:
     assert value("warmroute_engine_prefix_hits_total", **endpoint) == 3
     assert value("warmroute_untokenized_requests_total", reason="timeout") == 2
     assert value("warmroute_guess_confirmation_seconds_total", producer="prefix") == 0
+    assert value("warmroute_tokenizer_connections_total") == 3
+    assert value("warmroute_tokenizer_breaker_open") == 1
+    assert value("warmroute_partial_requests_total") == 4
     assert value("warmroute_index_entries", producer="prefix", table="blocks") == 1
     rejected = value(
         "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"

@@ -1,0 +1,79 @@
+"""What a configuration asks for that cannot have an effect: allowed, and probably no wish."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from router import catalog
+from router.config import admission, deprecated, notes
+from router.config.inactive import INACTIVE
+from router.config.notes import Note
+from router.config.plugins import Plugin
+from router.config.schema import EndpointPickerConfig
+from router.producers.prefix_parameters import PrecisePrefixParameters
+from router.producers.token_parameters import TokenParameters
+
+_RATED: Collection[str] = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKERS}
+"""Types that act only as members of a profile."""
+
+
+def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
+    """Plugins that do not run, or stand where they do nothing."""
+    for plugin in instances.values():
+        if plugin.type in INACTIVE:
+            said = f"{plugin.name} does not run: {INACTIVE[plugin.type].why}"
+            yield notes.inactive(said, plugin.path)
+    if not file.scheduling_profiles:
+        return
+    used = {p.plugin_ref for profile in file.scheduling_profiles for p in profile.plugins}
+    detector = deprecated.detector(file)
+    used |= {detector[0].plugin_ref if detector else admission.DETECTOR}
+    for plugin in instances.values():
+        if plugin.type in _RATED and plugin.name not in used:
+            yield notes.warning(f"{plugin.name!r} is in no profile", plugin.path)
+    yield from _misplaced(file, instances)
+
+
+def _misplaced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
+    for i, profile in enumerate(file.scheduling_profiles):
+        for k, member in enumerate(profile.plugins):
+            path = f"$.schedulingProfiles[{i}].plugins[{k}]"
+            kind = instances[member.plugin_ref].type
+            if kind not in _RATED and kind not in INACTIVE:
+                said = f"{member.plugin_ref!r} is no filter, scorer or picker: no part of a profile"
+                yield notes.warning(said, path)
+            if member.weight is not None and kind not in catalog.SCORERS and kind not in INACTIVE:
+                said = f"{member.plugin_ref!r} is no scorer: its weight has no effect"
+                yield notes.warning(said, path)
+
+
+def producers(running: Sequence[Plugin], notified: Collection[str]) -> Iterator[Note]:
+    """Producers that nothing feeds, or that nothing can match."""
+    estimated = any(
+        isinstance(p.value, TokenParameters) and p.value.estimate is not None for p in running
+    )
+    for producer in running:
+        if isinstance(producer.value, PrecisePrefixParameters):
+            if estimated:
+                said = f"{producer.name!r} can never match: estimated token ids are no engine's"
+                yield notes.warning(said, producer.path)
+            yield from _precise(producer, producer.value, producer.name in notified)
+
+
+def _precise(
+    producer: Plugin, parameters: PrecisePrefixParameters, notified: bool
+) -> Iterator[Note]:
+    events = parameters.kv_events_config
+    if not notified and not events.zmq_endpoint:
+        yield notes.warning(
+            f"{producer.name!r} hears only engines whose endpoint names its kvEvents: no"
+            " endpoint-notification-source feeds it and it has no kvEventsConfig.zmqEndpoint",
+            producer.path,
+        )
+    tokens = parameters.token_processor_config.tokens
+    if tokens & (tokens - 1):
+        yield notes.warning(
+            f"{producer.name!r} indexes blocks of {tokens} tokens: blocks of engines have 16, 32,"
+            f" 64 or another power of two, and none of those is a multiple of {tokens}",
+            producer.path,
+        )

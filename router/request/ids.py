@@ -1,0 +1,52 @@
+"""Token ids that clients send instead of text."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import cast
+
+from router.errors import BadRequest
+
+MAX_TOKEN_ID = 2**31 - 1
+"""Engines keep token ids in signed 32-bit tensors."""
+
+
+def first_ids(prompt: object, place: str) -> bytes | None:
+    """The first prompt's ids as little-endian u32 where the client sent ids, else None.
+
+    `prompt` is a text, texts, ids or lists of ids. Raises BadRequest, which names `place`, where a
+    list mixes these shapes or holds an impossible id.
+    """
+    if not isinstance(prompt, list) or not prompt:
+        return None
+    first = prompt[0]
+    if any(type(item) is not type(first) for item in prompt):
+        shapes = "only texts, only token ids or only lists of them"
+        raise BadRequest(f"expected {shapes} - at `{place}`")
+    if isinstance(first, str):
+        return None
+    lists = cast("list[list[int]]", prompt if isinstance(first, list) else [prompt])
+    for ids in lists:
+        check(ids, place)
+    return packed(lists[0])
+
+
+def check(ids: Sequence[int], place: str) -> None:
+    """Raises BadRequest."""
+    if ids and not (min(ids) >= 0 and max(ids) <= MAX_TOKEN_ID):
+        raise BadRequest(f"token ids lie between 0 and {MAX_TOKEN_ID} - at `{place}`")
+
+
+def packed(ids: Sequence[int]) -> bytes:
+    """Little-endian u32 each."""
+    made = array("I", ids)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made.tobytes()
+
+
+def is_empty(prompt: object) -> bool:
+    """Nothing to match: no text, no ids."""
+    return not prompt or (isinstance(prompt, list) and prompt[0] in ("", []))

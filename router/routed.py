@@ -1,0 +1,86 @@
+"""A request on its way: what the data plane is told, and what must be given back at its end."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+from router.producers.types import Lease
+from router.request.answers import Renamer
+from router.request.usage import UsageReader
+from router.telemetry.decisions import Record
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Reading(enum.Enum):
+    """What is wanted of a response body."""
+
+    NOTHING = enum.auto()
+    COPY = enum.auto()
+    CHANGE = enum.auto()
+
+
+class Routed:
+    """One request between its decision and the end of its exchange.
+
+    Attributes:
+        record: What is known of it.
+        destination: ``ip:port``; several are joined by commas, best first.
+        endpoint: Address that is held to account for it: the first pick, then whoever answers.
+        headers: Set on the request besides.
+        body: Sent instead of the client's; None: that goes on as it is.
+        models: The name that was sent and the client's, where they differ.
+        leases: What producers keep for it.
+        sampled: Its usage is to be read.
+        usage: Reads it.
+        renamer: Gives the answer the client's name of the model back.
+        answer_headers: Set on the answer.
+        chunk_at: Unix time of the last piece of its answer.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        addresses: Sequence[str],
+        headers: Mapping[str, str],
+        leases: Sequence[Lease],
+        *,
+        sampled: bool,
+        body: bytes | None = None,
+        models: tuple[str, str] | None = None,
+        answer_headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> None:
+        """`answer_headers` are for an answer of the first pick that is no failure."""
+        self.record = record
+        self.destination = ",".join(addresses)
+        self.endpoint = addresses[0]
+        self.headers = headers
+        self.body = body
+        self.models = models
+        self.leases = leases
+        self.sampled = sampled
+        self.usage: UsageReader | None = None
+        self.renamer: Renamer | None = None
+        self.answer_headers: dict[str, str] = {}
+        self._of_first_pick = answer_headers
+        self.chunk_at = 0.0
+
+    def served_by(self, address: str) -> None:
+        """Another endpoint than the first pick answers."""
+        self.endpoint = self.record.served = address
+        for lease in self.leases:
+            lease.served_by(address)
+
+    def succeeded(self) -> None:
+        """Its answer is no failure."""
+        # Where another one answers, they would lead the client back to who could not be reached.
+        if self.record.served is None:
+            self.answer_headers.update(self._of_first_pick)
+
+    @property
+    def reading(self) -> Reading:
+        """What is wanted of the body of its answer."""
+        if self.renamer is not None:
+            return Reading.CHANGE
+        return Reading.NOTHING if self.usage is None else Reading.COPY

@@ -1,0 +1,25 @@
+"""encode-filter: keep what can encode media; that takes a role label that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from router.pool.endpoint import Endpoint, Role
+from router.producers.facts import Facts
+from router.request.types import Request
+
+_ROLES = frozenset({Role.ENCODE, Role.ENCODE_PREFILL, Role.ENCODE_PREFILL_DECODE})
+
+
+class EncodeFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Takes no parameters."""
+
+    by_load: ClassVar[bool] = False
+
+    def filter(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[Endpoint]:
+        return [endpoint for endpoint in endpoints if endpoint.role in _ROLES]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from router.config.errors import ConfigError
+from router.config.text import line_of, parse
+
+TEXT = """\
+# a comment
+plugins:
+  - type: a
+  - type: b
+    parameters: {x: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("$.plugins", 2),
+        ("$.plugins[0]", 3),
+        ("$.plugins[1].type", 4),
+        ("$.plugins[1].parameters.x", 5),
+        ("$.plugins[1].parameters.y.z", 5),
+        ("$.plugins[1].name", 4),
+        ("$.other", None),
+        ("$", None),
+    ],
+)
+def test_a_path_is_found_in_the_text(path: str, line: int | None) -> None:
+    assert line_of(TEXT, path) == line
+
+
+def test_text_that_is_no_yaml_has_no_lines() -> None:
+    assert line_of("a: [", "$.a") is None
+
+
+def test_json_may_be_indented_with_tabs() -> None:
+    assert parse('{\n\t"a": [\n\t\t1\n\t]\n}') == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\n\tb: 2", "this line has a tab) - at line 2"),
+        ('{\n\t"a": 1,\n\t"a": 2\n}', "key 'a' stands twice"),
+        ("a: 1\na: 2", "key 'a' stands twice - at line 2"),
+        ("!!map []", "not valid YAML"),
+        ("[" * 5000, "nested too deeply"),
+        ("", "empty"),
+    ],
+    ids=["tab", "json-twice", "yaml-twice", "tag", "deep", "empty"],
+)
+def test_a_mistake_is_told_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        parse(text)

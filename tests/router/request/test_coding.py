@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import BadRequest, BodyTooLarge
+from router.request.coding import codings, readable, unpack
+
+CAP = 100_000
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packing.compress(data) + packing.flush()
+
+
+PACK: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", gzip.compress),
+    "x-gzip": ("x-gzip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "deflate-without-header": ("deflate", raw_deflate),
+}
+EACH = pytest.mark.parametrize(("coding", "pack"), PACK.values(), ids=PACK)
+
+
+@EACH
+def test_what_was_packed_is_unpacked(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    for data in (b"", b"x", b"{}" * 40_000):
+        assert unpack(coding, pack(data), CAP) == data
+
+
+@EACH
+def test_the_cap_holds_to_the_byte(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    assert len(unpack(coding, pack(bytes(CAP)), CAP)) == CAP
+    with pytest.raises(BodyTooLarge, match="100000 bytes"):
+        unpack(coding, pack(bytes(CAP + 1)), CAP)
+
+
+@EACH
+def test_a_bomb_is_stopped_at_the_cap(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    bomb = pack(bytes(200 * 1024 * 1024))
+    with pytest.raises(BodyTooLarge):
+        unpack(coding, bomb, CAP)
+
+
+@EACH
+def test_a_body_that_ends_too_early_is_a_bad_request(
+    coding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = pack(b"some text, some text, other text")
+    for length in (1, len(packed) // 2, len(packed) - 1):
+        with pytest.raises(BadRequest):
+            unpack(coding, packed[:length], CAP)
+
+
+def test_several_gzip_members_are_one_body_and_share_the_cap() -> None:
+    member = gzip.compress(bytes(CAP // 2))
+    assert unpack("gzip", member + member, CAP) == bytes(CAP)
+    with pytest.raises(BodyTooLarge):
+        unpack("gzip", member * 3, CAP)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["gzip", "deflate"]))
+def test_no_bytes_do_worse_than_a_bad_request(data: bytes, coding: str) -> None:
+    with contextlib.suppress(BadRequest, BodyTooLarge):
+        unpack(coding, data, CAP)
+
+
+@pytest.mark.parametrize(
+    ("header", "applied", "known"),
+    [
+        ("", (), True),
+        ("identity", (), True),
+        (" GZIP ", ("gzip",), True),
+        ("identity, deflate", ("deflate",), True),
+        ("br", ("br",), False),
+        ("gzip, gzip", ("gzip", "gzip"), False),
+    ],
+)
+def test_the_header_names_what_was_applied(
+    header: str, applied: tuple[str, ...], known: bool
+) -> None:
+    assert codings(header) == applied
+    assert readable(applied) is known

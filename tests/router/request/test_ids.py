@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import BadRequest
+from router.request.ids import MAX_TOKEN_ID, first_ids, is_empty, packed
+
+
+@given(st.lists(st.integers(0, MAX_TOKEN_ID)))
+def test_ids_are_packed_as_little_endian(ids: list[int]) -> None:
+    assert packed(ids) == struct.pack(f"<{len(ids)}I", *ids)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "ids"),
+    [
+        (None, None),
+        ("text", None),
+        (["text", "text"], None),
+        ([], None),
+        ([1, 2], packed([1, 2])),
+        ([[1], [2]], packed([1])),
+    ],
+    ids=str,
+)
+def test_the_first_prompts_ids_are_taken(prompt: Any, ids: bytes | None) -> None:
+    assert first_ids(prompt, "$.x") == ids
+
+
+@pytest.mark.parametrize(
+    "prompt", [[-1], [2**31], [[1], [2**31]], [1, "a"], [[1], "a"], [1, [1]]], ids=str
+)
+def test_a_refusal_names_the_place(prompt: Any) -> None:
+    with pytest.raises(BadRequest, match=r"at `\$\.x`"):
+        first_ids(prompt, "$.x")
+
+
+@pytest.mark.parametrize("prompt", [None, "", [], [""], [[]]], ids=str)
+def test_an_empty_prompt_has_nothing_to_match(prompt: Any) -> None:
+    assert is_empty(prompt)
