@@ -56,4 +56,4 @@ class LoadGateFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 
 def _lot(request: Request, endpoint: Endpoint) -> int:
     """Another one for each request, and the same each time it is drawn."""
-    return xxh3_64_intdigest(f"{request.id} {endpoint.address}")
+    return xxh3_64_intdigest(f"{request.id} {endpoint.address}".encode())
