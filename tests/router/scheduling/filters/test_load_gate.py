@@ -31,7 +31,7 @@ def test_the_least_loaded_stay_in_their_order(top_n: int, names: str) -> None:
 def test_of_equally_loaded_ones_those_with_more_of_the_prompt_stay() -> None:
     held = {"c": make.held(3), "d": make.held(1)}
     assert kept(2, loaded(held)) == "cd"
-    assert kept(2, loaded(held, c=1)) == "ad"
+    assert kept(2, loaded(held, a=1, c=1)) == "bd"
 
 
 def test_of_ones_that_are_equal_in_all_each_request_draws_its_own() -> None:
