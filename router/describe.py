@@ -42,6 +42,14 @@ def account(record: Record, asked: Request, facts: Facts) -> None:
 def decision(record: Record, facts: Facts, made: Decision) -> None:
     """Where it goes, and what was known."""
     record.endpoint = made.endpoint.address
+    record.stages = made.kind
+    # A cache that counts is that of the endpoint that computes the prompt.
+    computing = made.endpoint
+    if made.prefill is not None:
+        computing = made.prefill.endpoint
+        record.prefill = computing.address
+    if made.encode is not None:
+        record.encode = tuple(target.address for target in made.encode.targets)
     primary = made.primary
     record.totals, record.scores = primary.totals, primary.scores
     record.dropped = (*made.left_out, *primary.dropped)
@@ -52,7 +60,7 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     if match is None:
         return
     record.prefix = match.held
-    held = match.held.get(made.endpoint.address)
+    held = match.held.get(computing.address)
     blocks = held.speculative if held else 0
     # An engine computes at least the last token again.
     last = tokens.count if tokens.partial else max(tokens.count - 1, 0)

@@ -26,6 +26,7 @@ from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts, HeldBack, KeptOut
 from router.producers.types import Follower, Lease, Producer
+from router.producers.unseen import UnseenRequests
 from router.request.answers import renamer
 from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
 from router.request.rewrite import renamed
@@ -148,6 +149,7 @@ class Director:
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
         self.newcomers = Newcomers(clock)
+        self._unseen = UnseenRequests()
         self.draining = False
 
     async def route(
@@ -174,7 +176,7 @@ class Director:
             record.refused = str(error)
             self._observer.refused(record, error)
             raise
-        leases = _leases(lineup, request, facts, decision)
+        leases = _leases([*lineup.told, self._unseen], request, facts, decision)
         describe.account(record, request, facts)
         describe.decision(record, facts, decision)
         record.took_ms = (self._clock() - arrived) * 1e3
@@ -204,6 +206,10 @@ class Director:
         if served and served != routed.endpoint:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
+        if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
+            failed = result != names.PREFILLED
+            self.prefill_outliers.came(record.prefill, failed=failed)
+            routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
         for answerer in self.lineup.answerers:
@@ -302,7 +308,8 @@ class Director:
         return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        """State whose answers failed and who just came; what has a choice then avoids them."""
+        """State whose answers failed, who just came and what no scrape shows yet."""
+        facts.put(self._unseen.fact())
         failing = frozenset(e.address for e in self.outliers.out(endpoints))
         prefill = frozenset(e.address for e in self.prefill_outliers.out(endpoints))
         if failing or prefill:
@@ -315,6 +322,8 @@ class Director:
         return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
 
 
-def _leases(lineup: Lineup, request: Request, facts: Facts, decision: Decision) -> list[Lease]:
-    told = (follower.decided(request, facts, decision) for follower in lineup.told)
+def _leases(
+    followers: Sequence[Follower], request: Request, facts: Facts, decision: Decision
+) -> list[Lease]:
+    told = (follower.decided(request, facts, decision) for follower in followers)
     return [lease for lease in told if lease is not None]

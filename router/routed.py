@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from router.producers.types import Lease
+from router.producers.types import Lease, PrefillLease
 from router.request.answers import Renamer
 from router.request.usage import UsageReader
 from router.telemetry.decisions import Record
@@ -65,6 +65,17 @@ class Routed:
         self.answer_headers: dict[str, str] = {}
         self._of_first_pick = answer_headers
         self.chunk_at = 0.0
+
+    def prefilled(self, *, failed: bool) -> None:
+        """The sidecar of who answers told what became of the prefill."""
+        self.record.prefill_result = "failed" if failed else "ok"
+        if not failed:
+            return
+        # Another endpoint than expected computes the prompt: there is nothing to compare.
+        self.record.predicted_cached_tokens = None
+        for lease in self.leases:
+            if isinstance(lease, PrefillLease):
+                lease.prefill_failed()
 
     def served_by(self, address: str) -> None:
         """Another endpoint than the first pick answers."""

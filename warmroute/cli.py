@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
     "conductor": ("warmroute.conductor", "only the index and Motor's kv-conductor API"),
+    "pd-sidecar": ("warmroute.pd_sidecar", "the proxy before a decode engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A

@@ -53,6 +53,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         config: The configuration to run.
+        config_file: Where it stands and is followed; None: it stays as it is.
         endpoints: File that names the endpoints.
         watch_endpoints: Read it again when it changes.
         metrics_interval_s: Time between two scrapes of one endpoint.
@@ -68,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     config: Config
+    config_file: Path | None
     endpoints: Path
     watch_endpoints: bool
     bind_address: str
@@ -133,6 +135,7 @@ def options(arguments: argparse.Namespace) -> Options:
         endpoints, watch = Path(config.discovery.path), config.discovery.watch_file
     return Options(
         config=config,
+        config_file=arguments.config_file,
         endpoints=endpoints,
         watch_endpoints=watch,
         bind_address=arguments.bind_address,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -92,10 +93,14 @@ class Config(msgspec.Struct, frozen=True):
         return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
 
 
-def load(text: str) -> Config:
-    """Raises ConfigError."""
+def load(text: str, running: Mapping[str, Plugin] = MappingProxyType({})) -> Config:
+    """Raises ConfigError.
+
+    `running`: instances of the configuration in force; one that would be built anew the same goes
+    on, with what it remembers.
+    """
     try:
-        return _built(decode.decode(config_text.parse(text)))
+        return _built(decode.decode(config_text.parse(text)), running)
     except ConfigError as error:
         place = _PLACE.search(str(error))
         line = config_text.line_of(text, place[1]) if place else None
@@ -104,24 +109,24 @@ def load(text: str) -> Config:
         raise ConfigError(f"{error}, line {line}") from error
 
 
-def _built(written: EndpointPickerConfig) -> Config:
+def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Config:
     file, outdated = deprecated.rewritten(written)
     gates = decode.gates(file)
-    instances = wrapped.bound(plugins.instances(file.plugins))
+    instances = wrapped.bound(plugins.instances(file.plugins, running))
     built = profiles.build(file, instances)
     handler = handlers.build(instances, built)
     admitted = admission.build(file, instances)
     read = parsers.build(file, instances)
-    running = producers.build(instances, built, handler, admitted.plugins)
+    produced = producers.build(instances, built, handler, admitted.plugins)
     notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
-        *filled.notes_of(file, instances, running),
+        *filled.notes_of(file, instances, produced),
         *outdated,
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),
         *useless.plugins(file, instances),
-        *useless.producers(running, notified),
+        *useless.producers(produced, notified),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(
@@ -130,7 +135,7 @@ def _built(written: EndpointPickerConfig) -> Config:
         handler_name=_handler_name(instances),
         admission=admitted,
         parsers=read,
-        producers=running,
+        producers=produced,
         notified=notified,
         discovery=data_layer.discovery(file, instances),
         metrics=data_layer.metrics(file, instances),

@@ -28,6 +28,10 @@ def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iter
     used = {p.plugin_ref for profile in file.scheduling_profiles for p in profile.plugins}
     detector = deprecated.detector(file)
     used |= {detector[0].plugin_ref if detector else admission.DETECTOR}
+    kinds = [{instances[p.plugin_ref].type for p in e.plugins} for e in file.scheduling_profiles]
+    if not all(kind & set(catalog.PICKERS) for kind in kinds):
+        # A profile without a picker gets the one that is declared.
+        used |= {plugin.name for plugin in instances.values() if plugin.type in catalog.PICKERS}
     for plugin in instances.values():
         if plugin.type in _RATED and plugin.name not in used:
             yield notes.warning(f"{plugin.name!r} is in no profile", plugin.path)

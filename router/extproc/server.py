@@ -13,6 +13,7 @@ import structlog
 
 from router.director import Director
 from router.errors import RouterError
+from router.extproc import headers as names
 from router.extproc import reply
 from router.extproc.exchange import (
     Exchange,
@@ -125,6 +126,7 @@ class _Stream:
             self._routed.answer_headers,
             body=started.streamable and reading is not Reading.NOTHING,
             resized=reading is Reading.CHANGE,
+            reported=names.PREFILL_RESULT in started.headers,
         )
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:

@@ -199,6 +199,7 @@ class _Guess:
 
     def __init__(self, owner: PrecisePrefix, tickets: Sequence[Ticket]) -> None:
         self.tickets = tickets
+        self._prefill = tickets[1:]
         self._owner = owner
         self._answered = False
         owner._waiting.add(self)
@@ -208,6 +209,12 @@ class _Guess:
         the prompt, that one still does."""
         self._owner.index.withdraw(self.tickets[0])
         self.tickets = self.tickets[1:]
+
+    def prefill_failed(self) -> None:
+        """The prompt was computed where it is answered."""
+        for ticket in self._prefill:
+            self._owner.index.withdraw(ticket)
+        self.tickets = [ticket for ticket in self.tickets if ticket not in self._prefill]
 
     def responded(self, status: int) -> None:
         self._owner._waiting.discard(self)

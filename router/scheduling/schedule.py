@@ -40,7 +40,7 @@ def schedule(
     scores: dict[str, Mapping[str, float]] = {}
     addresses = [endpoint.address for endpoint in endpoints]
     for scorer in profile.scorers:
-        rated = [min(max(s, 0.0), 1.0) for s in scorer.plugin.score(request, endpoints, facts)]
+        rated = _clamped(scorer.plugin.score(request, endpoints, facts))
         scores[scorer.name] = dict(zip(addresses, rated, strict=True))
         weight = scorer.weight
         totals = [total + weight * score for total, score in zip(totals, rated, strict=True)]
@@ -51,6 +51,13 @@ def schedule(
         scores=scores,
         dropped=dropped,
     )
+
+
+def _clamped(scores: Sequence[float]) -> Sequence[float]:
+    # Nearly always nothing is to be done, and looking at the ends costs less than at each.
+    if min(scores) >= 0.0 and max(scores) <= 1.0:
+        return scores
+    return [min(max(score, 0.0), 1.0) for score in scores]
 
 
 def _narrowed(

@@ -24,6 +24,10 @@ class Record(msgspec.Struct, kw_only=True):
         rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
         fairness_id: On whose account the request went.
         endpoint: Address picked; None where the request was refused.
+        stages: What llm-d calls a decision of several stages; empty where there is one.
+        prefill: Address that computes the prompt for it.
+        encode: Addresses that encode its media for it.
+        prefill_result: What became of that prefill: ok or failed; None until known.
         refused: Why, where it was.
         took_ms: From then to the pick.
         prompt_tokens: Tokens of the prompt; None where they are not known.
@@ -50,6 +54,10 @@ class Record(msgspec.Struct, kw_only=True):
     rewritten_by: str = ""
     fairness_id: str = "default-flow"
     endpoint: str | None = None
+    stages: str = ""
+    prefill: str | None = None
+    encode: Sequence[str] = ()
+    prefill_result: str | None = None
     refused: str | None = None
     took_ms: float = 0.0
     prompt_tokens: int | None = None

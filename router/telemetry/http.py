@@ -25,7 +25,7 @@ class Pages:
     """What the pages read.
 
     Attributes:
-        match: None where no precise prefix producer is configured.
+        match: Who answers; None where no precise prefix producer is configured now.
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
         state: Everything worth knowing, as JSON-able data.
@@ -39,7 +39,7 @@ class Pages:
         ready: Callable[[], bool],
         degraded: Callable[[], Sequence[str]],
         state: Callable[[], Mapping[str, Any]],
-        match: Match | None,
+        match: Callable[[], Match | None],
         max_body_bytes: int,
     ) -> None:
         self.metrics = metrics
@@ -86,10 +86,11 @@ class _Handlers:
         return _json(answer, status=200 if ready else 503)
 
     async def match(self, request: web.Request) -> web.Response:
-        if self._pages.match is None:
+        match = self._pages.match()
+        if match is None:
             return _error(404, "no precise-prefix-cache-producer is configured")
         try:
-            return _json(await self._pages.match(await request.read()))
+            return _json(await match(await request.read()))
         except RouterError as error:
             return _error(error.status, str(error))
 

@@ -58,6 +58,9 @@ class Known:
     def responded(self, status: int) -> None:
         self.told.append(f"responded {status}")
 
+    def prefill_failed(self) -> None:
+        self.told.append("prefill failed")
+
     def ended(self) -> None:
         self.told.append("ended")
 

@@ -311,3 +311,11 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPoolMachine = PoolMachine.TestCase
+
+
+def test_an_endpoint_that_stays_keeps_what_extractors_said_of_it() -> None:
+    pool = Pool([msgspec.structs.replace(endpoint(), attributes={"GPUUtilization": 0.5})])
+    pool.replace([endpoint(labels={"zone": "x"})])
+    kept = pool.get(A)
+    assert kept is not None
+    assert kept.attributes == {"GPUUtilization": 0.5}

@@ -57,6 +57,8 @@ async def test_metrics_and_models_reach_the_pool(engine: Engine) -> None:
         [seen] = pool.snapshot()
         assert seen.metrics is not None
         assert seen.metrics.scraped_at > 0
+        # Three intervals and one timeout.
+        assert seen.metrics.good_for_s == pytest.approx(5.06)
         assert (seen.metrics.waiting, seen.metrics.kv_usage) == (3, 0.5)
         assert seen.models == ServedModels(names=("tiny",), root="org/tiny")
         engine.metrics = METRICS.replace(" 3\n", " 8\n")

@@ -341,3 +341,16 @@ async def test_whoever_computes_the_prompt_is_expected_to_hold_it_too() -> None:
     assert [await fixture.reach(address) for address in (A, B)] == [4, 4]
     lease.responded(503)
     assert [await fixture.reach(address) for address in (A, B)] == [0, 0]
+
+
+async def test_a_prefill_that_failed_takes_only_its_own_guess_back() -> None:
+    fixture = Fixture()
+    lease = await fixture.send(A, prefill=B)
+    assert (await fixture.reach(A), await fixture.reach(B)) == (4, 4)
+    lease.prefill_failed()
+    lease.responded(200)
+    assert (await fixture.reach(A), await fixture.reach(B)) == (4, 0)
+    lease.ended()
+    alone = await fixture.send(B)
+    alone.prefill_failed()
+    assert await fixture.reach(B) == 4

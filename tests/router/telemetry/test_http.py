@@ -31,7 +31,7 @@ async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncItera
             ready=lambda: ready,
             degraded=lambda: ["something"],
             state=lambda: {"endpoints": []},
-            match=match,
+            match=lambda: match,
             max_body_bytes=1000,
         )
     )
