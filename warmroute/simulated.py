@@ -83,9 +83,13 @@ def _entry(name: str, engine: Engine) -> Mapping[str, object]:
     return entry | ({"labels": {ROLE_LABEL: engine.role}} if engine.role else {})
 
 
-def engine_command(engine: Engine, model: str, directory: Path) -> list[str]:
-    """The engine itself."""
+def engine_command(
+    engine: Engine, model: str, directory: Path, block_size: int | None = None
+) -> list[str]:
+    """The engine itself; without a block size it has its default."""
     flags = [f"--host={engine.host}", f"--port={engine.own_port}", f"--model={model}={directory}"]
+    if block_size is not None:
+        flags.append(f"--block-size={block_size}")
     return python("engine", *flags, *(["--kv-transfer"] if engine.role else []))
 
 

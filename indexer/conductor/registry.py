@@ -30,6 +30,9 @@ _MAX_PORT = 65535
 MAX_REGISTRATIONS = 10_000
 """Posting events counts as one, too, so their number needs a bound."""
 
+REGISTERED = "conductor:"
+"""How the holders of registrations begin."""
+
 _CENTRAL = ("mooncake", "memcache")
 """Backends of which one service tells of the memory of all nodes."""
 _PER_NODE = "yuanrong"
@@ -53,7 +56,7 @@ class Key(msgspec.Struct, frozen=True, order=True):
 
     @property
     def holder(self) -> Holder:
-        return Holder(f"conductor:{self.tenant}/{self.instance}", self.rank)
+        return Holder(f"{REGISTERED}{self.tenant}/{self.instance}", self.rank)
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -174,7 +177,7 @@ class Registry:
     def _members(self, pool: Registration, told: PoolTold) -> Sequence[Holder]:
         """The engines' ranks on the node that an event names, or on the pool's own."""
         engines = [r for r in self if not r.is_pool and _gives_to(r, pool)]
-        for node in (_node(told.node), pool.node):
+        for node in (node_of(told.node), pool.node):
             found = [r for r in engines if node is not None and r.node == node]
             if found:
                 exact = [r.holder for r in found if r.key.rank == told.rank]
@@ -232,6 +235,16 @@ def host_of(address: str) -> str:
     return _normal(urlsplit(address).hostname or "")
 
 
+def node_of(told: str | None) -> str | None:
+    """The host of what an event names: a host, or a host and a port."""
+    if not told:
+        return None
+    try:
+        return _normal(str(ipaddress.ip_address(told)))
+    except ValueError:
+        return _normal(urlsplit(f"//{told}").hostname or told)
+
+
 def _addresses(told: Mapping[str, str]) -> dict[str, str]:
     addresses: dict[str, str] = {}
     for medium, address in told.items():
@@ -265,16 +278,6 @@ def _told_elsewhere(engine: Registration, pools: Sequence[Registration]) -> froz
 def _gives_to(engine: Registration, pool: Registration) -> bool:
     same = engine.key.tenant == pool.key.tenant and engine.block_size == pool.block_size
     return same and engine.backend == pool.backend
-
-
-def _node(told: str | None) -> str | None:
-    """The host of what an event names: a host, or a host and a port."""
-    if not told:
-        return None
-    try:
-        return _normal(str(ipaddress.ip_address(told)))
-    except ValueError:
-        return _normal(urlsplit(f"//{told}").hostname or told)
 
 
 def _normal(host: str) -> str:

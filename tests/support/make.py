@@ -47,14 +47,12 @@ def facts(
     block_size: int = 16,
     in_flight: dict[str, int] | None = None,
     in_flight_tokens: dict[str, int] | None = None,
-    in_flight_prompts: dict[str, int] | None = None,
     **held_by: HeldPrefix,
 ) -> Facts:
     """Facts of one request; `held_by` maps an endpoint's address to what it holds."""
     known = Facts()
     if total_blocks:
         known.put(PrefixMatch(total_blocks, block_size, held_by), "prefix")
-    counts = (in_flight, in_flight_tokens, in_flight_prompts)
-    if any(count is not None for count in counts):
-        known.put(InFlight(*(count or {} for count in counts)), "load")
+    if in_flight is not None or in_flight_tokens is not None:
+        known.put(InFlight(in_flight or {}, in_flight_tokens or {}), "load")
     return known

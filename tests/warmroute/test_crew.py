@@ -76,7 +76,7 @@ async def running(folder: Path, *flags: str) -> AsyncIterator[Running]:
             try:
                 yield Running(crew, parts)
             finally:
-                crew.close()
+                await crew.close()
     finally:
         context.destroy(linger=0)
 

@@ -39,7 +39,7 @@ class KvAffinityScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         w_npu: Worth of a block in the engine's own memory.
         w_cpu: Worth of a block in CPU memory.
         w_disk: Worth of a block on disk.
-        hit_rate_threshold: Share of the prompt that somebody must hold more of, 0 to 1.
+        hit_rate_threshold: Share of the prompt that somebody must hold more of.
         prefix_match_info_producer_name: Producer whose match counts; empty: the only one there is.
         in_flight_load_producer_name: Producer whose counts are used; empty: the only one there is.
     """
@@ -51,7 +51,7 @@ class KvAffinityScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     w_npu: Weight = 1.0
     w_cpu: Weight = 1.0
     w_disk: Weight = 0.0
-    hit_rate_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    hit_rate_threshold: Weight = 0.0
     prefix_match_info_producer_name: str = ""
     in_flight_load_producer_name: str = ""
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from router.pool.endpoint import ROLE_LABEL
-from router.producers.facts import Tokens
+from router.producers.facts import InFlight, Tokens
 from router.scheduling.motor_load import loads
 from tests.support import make
 
@@ -19,7 +19,8 @@ from tests.support import make
 )
 def test_what_is_held_counts_by_role(role: str | None, load: float) -> None:
     labels = {ROLE_LABEL: role} if role else {}
-    facts = make.facts(in_flight_tokens={"a": 1000}, in_flight_prompts={"a": 2000})
+    facts = make.facts()
+    facts.put(InFlight({}, {"a": 1000}, {"a": 2000}))
     facts.put(Tokens(bytes(4)))
     endpoints = [make.endpoint("a", labels=labels), make.endpoint("b", labels=labels)]
     assert loads(endpoints, facts, "") == [load, 0]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.producers.facts import Facts, HeldPrefix, Tokens
+from router.producers.facts import Facts, HeldPrefix, PrefixMatch, Tokens
 from router.scheduling.filters.load_gate import LoadGateFilter
 from tests.support import make
 
@@ -14,7 +14,8 @@ def kept(top_n: int, facts: Facts, names: str = "abcd") -> str:
 
 
 def loaded(held: dict[str, HeldPrefix] | None = None, **tokens: int) -> Facts:
-    facts = make.facts(8 if held else 0, in_flight_tokens=tokens, **(held or {}))
+    facts = make.facts(in_flight_tokens=tokens)
+    facts.put(PrefixMatch(8, 16, held or {}))
     facts.put(Tokens(bytes(4)))
     return facts
 

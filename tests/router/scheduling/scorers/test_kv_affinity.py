@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from router.producers.facts import Facts, HeldPrefix, Tokens
+from router.producers.facts import Facts, HeldPrefix, InFlight, PrefixMatch, Tokens
 from router.scheduling.pickers.max_score import MaxScorePicker
 from router.scheduling.scorers.kv_affinity import KvAffinityScorer
 from tests.support import make
@@ -28,24 +28,20 @@ def facts(
     **held_by: HeldPrefix,
 ) -> Facts:
     """A prompt of so many tokens, tokens to be computed and held by address."""
-    known = make.facts(
-        total_blocks=(prompt or 0) // SIZE,
-        block_size=SIZE,
-        in_flight_tokens=load or {},
-        in_flight_prompts=held or {},
-        **held_by,
-    )
+    known = Facts()
+    known.put(PrefixMatch((prompt or 0) // SIZE, SIZE, held_by))
+    known.put(InFlight({}, load or {}, held or {}))
     if prompt is not None:
         known.put(Tokens(bytes(4 * prompt)))
     return known
 
 
-def scores(known: Facts, names: str = "abc", **parameters: Any) -> list[float]:
+def scores(known: Facts, names: str = "abc", /, **parameters: Any) -> list[float]:
     scorer = msgspec.convert(parameters, KvAffinityScorer)
     return list(scorer.score(make.request(), [make.endpoint(name) for name in names], known))
 
 
-def linear(*costs: float) -> list[float]:
+def linear(*costs: float) -> list[Any]:
     """The lowest 1, the highest 0, the rest in proportion."""
     low, high = min(costs), max(costs)
     return [pytest.approx((high - cost) / (high - low)) for cost in costs]
