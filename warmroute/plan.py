@@ -71,10 +71,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     """What the flags ask for. Raises StartError."""
-    motor = _loaded(arguments.config).motor if arguments.config is not None else None
+    chosen = _loaded(arguments.config) if arguments.config is not None else None
+    motor = chosen.motor if chosen is not None else None
+    pd = arguments.pd or (chosen is not None and motor is not None and "prefill" in chosen.profiles)
     real = arguments.endpoints is not None or _names_endpoints(arguments.config)
     models = tokenizer.models(arguments.model)
-    engines = [] if real else list(simulated.engines(arguments))
+    engines = [] if real else list(simulated.engines(arguments, pd=pd))
     endpoints, config = arguments.endpoints, arguments.config
     if engines:
         endpoints = folder / "endpoints.yaml"

@@ -52,19 +52,19 @@ class Engine(msgspec.Struct, frozen=True):
         yield self.host, REPLAY_PORT, "--engine-host"
 
 
-def engines(arguments: argparse.Namespace) -> Iterator[Engine]:
-    """What the flags of `up` ask for. Raises StartError."""
+def engines(arguments: argparse.Namespace, *, pd: bool) -> Iterator[Engine]:
+    """What the flags of `up` ask for; `pd`: in two roles. Raises StartError."""
     count, port = arguments.engines, arguments.engine_port
     try:
         first = ipaddress.ip_address(arguments.engine_host)
     except ValueError as error:
         raise StartError(f"--engine-host: {error}") from error
-    if arguments.pd and count < 2:
-        raise StartError(f"--pd takes at least 2 engines, got --engines={count}")
-    if arguments.pd and port + BEHIND > 65535:
+    if pd and count < 2:
+        raise StartError(f"prefill and decode take at least 2 engines, got --engines={count}")
+    if pd and port + BEHIND > 65535:
         raise StartError(f"--engine-port: {port + BEHIND} is needed, too, and is no port")
     for i in range(count):
-        role = "" if not arguments.pd else "prefill" if i < count // 2 else "decode"
+        role = "" if not pd else "prefill" if i < count // 2 else "decode"
         yield Engine(str(first + i), port, role)
 
 

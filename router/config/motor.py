@@ -187,8 +187,9 @@ def _stages(file: MotorFile, found: list[Note]) -> dict[str, Sequence[Mapping[st
     if file.scheduler.scheduler_type == AFFINITY:
         gate = ["load-gate-filter"] if file.affinity.mode == "load_gated" else []
         affine = [*gate, "kv-affinity-scorer"]
-    layout, why = ("prefill and decode apart", "") if file.is_split else ("combined", "")
-    found.append(notes.filled_in(f"layout: {layout}{why}: {file.layout_reason}", file.layout_place))
+    layout = "prefill and decode apart" if file.is_split else "combined"
+    said = f"layout: {layout}: {file.layout_reason}"
+    found.append(notes.filled_in(said, file.layout_place))
     if not file.is_split:
         return {"default": _refs([*affine, "max-score-picker"])}
     return {

@@ -1,4 +1,4 @@
-"""A Motor configuration through real Envoy, router, sidecar and engines, and its conductor's API."""
+"""A Motor configuration with real Envoy, router, sidecar and engines, and its conductor's API."""
 
 from __future__ import annotations
 

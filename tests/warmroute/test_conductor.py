@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 
 import aiohttp
 
+from tests.support import markdown
 from tests.support.ports import free_port
 from tests.support.processes import command, process, until
 
@@ -39,6 +43,26 @@ async def test_it_serves_the_api_and_keeps_registrations(tmp_path: Path) -> None
                     assert response.status == status
                 running.send_signal(signal.SIGTERM)
                 assert await running.wait() == 0
+
+
+async def test_the_client_of_the_manual_prints_what_it_says(tmp_path: Path) -> None:
+    manual = markdown.read("docs/motor.md")
+    (script,), (printed,) = markdown.blocks(manual, "python"), markdown.blocks(manual, "text")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    async with (
+        aiohttp.ClientSession() as session,
+        process(command("conductor", f"--port={port}"), tmp_path / "conductor.log"),
+    ):
+        await until(lambda: health(session, url))
+        client = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", script),
+            env={**os.environ, "CONDUCTOR_URL": url},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await client.communicate()
+    assert client.returncode == 0
+    assert output.decode() == printed
 
 
 async def test_what_keeps_it_from_starting_is_one_line(tmp_path: Path) -> None:
