@@ -70,7 +70,6 @@ async def _run(
     watch = ConfigWatch(options.config_file, options.config, crew.adopt)
     background = [
         group.create_task(parts.discovery.run()),
-        group.create_task(parts.scraper.run()),
         group.create_task(watch.run()),
         group.create_task(_tick(crew, eds)),
     ]
@@ -110,6 +109,7 @@ async def _serve_ports(
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(_tasks)
+    parts.metrics.watch(crew.polling.samples)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving
@@ -148,11 +148,15 @@ def _tasks() -> Iterator[Sample]:
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:
-    """Say not ready, keep picking while Envoy looks elsewhere, then let open streams end."""
+    """Say not ready, keep picking while Envoy looks elsewhere, then let go of what is on its way.
+
+    What an answer still needs us for gets a little longer.
+    """
     state.serving = False
     log.info("router.draining", streams=parts.processor.stats.open)
     await asyncio.sleep(parts.options.drain_s)
     parts.director.draining = True
+    parts.processor.finish()
     await server.stop(STOP_GRACE_S)
 
 

@@ -159,9 +159,14 @@ class Exchange:
                 return self._response_body(message.response_body)
             case "response_trailers":
                 self.streaming = False
-                return ResponseTrailers(self._response_mode == pb.FULL_DUPLEX_STREAMED)
+                return ResponseTrailers(self.echoes_answers)
             case None:
                 return None
+
+    @property
+    def echoes_answers(self) -> bool:
+        """Response bodies reach the client only through here."""
+        return self._response_mode == pb.FULL_DUPLEX_STREAMED
 
     @property
     def _full_duplex(self) -> bool:
@@ -223,6 +228,5 @@ class Exchange:
         )
 
     def _response_body(self, message: pb.HttpBody) -> Event:
-        echo = self._response_mode == pb.FULL_DUPLEX_STREAMED
         self.streaming = self.streaming and not message.end_of_stream
-        return ResponseChunk(message.body, message.end_of_stream, echo)
+        return ResponseChunk(message.body, message.end_of_stream, self.echoes_answers)
