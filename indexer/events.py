@@ -133,6 +133,7 @@ class PoolTold(msgspec.Struct, frozen=True, gc=False):
         tier: Where they are, if told.
         node: Host whose memory it is, if told.
         rank: Data-parallel rank there, if told.
+        tenant: Whose blocks they are, if told.
     """
 
     change: Change
@@ -140,6 +141,7 @@ class PoolTold(msgspec.Struct, frozen=True, gc=False):
     tier: str | None = None
     node: str | None = None
     rank: int | None = None
+    tenant: str | None = None
 
 
 Event = BlockStored | BlockRemoved | AllBlocksCleared | PoolTold

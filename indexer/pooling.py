@@ -20,7 +20,7 @@ from indexer.media import LOWER
 from indexer.speculative import Speculative
 
 MAX_LESSONS = 1 << 18
-"""Names whose content is remembered though no engine has the block: some 40 MB."""
+"""Names of a model whose content is remembered though no engine has the block: some 40 MB."""
 MAX_WAITING = 1 << 18
 """Names that wait for their content."""
 
@@ -35,16 +35,19 @@ class Pooling:
     Attributes:
         members: Of each pool, whose blocks it tells of.
         elsewhere: Of each engine, the tiers on which somebody else has the last word.
+        models: Of each engine, the model it serves, as far as that is known: engines of different
+            models may have one name for the same tokens.
         doubted: Pools that cannot be heard at the moment.
     """
 
     def __init__(self, index: BlockIndex) -> None:
         self.members: dict[Holder, Members] = {}
         self.elsewhere: dict[Holder, frozenset[str]] = {}
+        self.models: dict[Holder, str] = {}
         self.doubted: set[Holder] = set()
         self._index = index
-        self._lessons: dict[int, tuple[int, int]] = {}
-        """Name → chain hash and blocks of the index in one of the engine's."""
+        self._lessons: dict[str, dict[int, tuple[int, int]]] = {}
+        """Model → name → chain hash, and blocks of the index in one of the engine's."""
         self._waiting: dict[int, set[tuple[Holder, Holder, str]]] = {}
         """Name → pool, engine and tier for which it waits."""
         self._told: dict[Holder, set[tuple[Holder, str]]] = {}
@@ -55,30 +58,45 @@ class Pooling:
         """Whether names may be asked for whose blocks engines gave up."""
         return bool(self.members or self.elsewhere)
 
-    def chain(self, name: int) -> int | None:
-        """The chain hash that a name stands for, if anybody told."""
-        lesson = self._lessons.get(name)
-        return self._index.named(name) if lesson is None else lesson[0]
+    def lesson(self, holder: Holder, name: int) -> tuple[int, int] | None:
+        """The chain hash that a name stands for among engines of the holder's model, and its unit.
 
-    def teach(self, names: Sequence[int], chains: Sequence[int]) -> None:
+        A unit of 0 is that of the block as others have it.
+        """
+        model = self._model_of(holder)
+        if model is None:
+            return None
+        lesson = self._lessons.get(model, {}).get(name)
+        if lesson is not None:
+            return lesson
+        for other, served in self.models.items():
+            if served == model:
+                chain = self._index.resolve(other, name)
+                if chain is not None:
+                    return chain, 0
+        return None
+
+    def teach(self, model: str, names: Sequence[int], chains: Sequence[int]) -> None:
         """Remember what names stand for, `len(chains) / len(names)` blocks each."""
         unit = len(chains) // len(names)
         for name, chain in zip(names, chains[unit - 1 :: unit], strict=True):
-            self._learn(name, chain, unit)
+            self._learn(model, name, chain, unit)
         self.settle(names)
 
     def keep(self, holder: Holder, names: Iterable[int]) -> None:
         """Remember the names of blocks that an engine is about to give up."""
+        model = self.models.get(holder)
         for name in names:
             chain = self._index.resolve(holder, name)
-            if chain is not None:
-                self._learn(name, chain, self._index.traits.grain(holder))
+            if chain is not None and model is not None:
+                self._learn(model, name, chain, self._index.traits.grain(holder))
 
     def settle(self, names: Iterable[int]) -> None:
         """The content of these names is told: place what waited for it."""
         if not self._waiting:
             return
         for name in names:
+            # Those of another model go on waiting.
             for pool, holder, tier in self._waiting.pop(name, ()):
                 self._store(pool, holder, tier, name)
 
@@ -113,6 +131,7 @@ class Pooling:
         """An engine, or a pool, is gone."""
         self.drop(holder)
         self.doubted.discard(holder)
+        self.models.pop(holder, None)
         for tier in LOWER:
             self._unwait(holder, tier, list(self._waiting))
 
@@ -124,27 +143,36 @@ class Pooling:
                 mask |= self._index.bits.find(holder)
         return mask
 
-    def _learn(self, name: int, chain: int, unit: int) -> None:
-        self._lessons.pop(name, None)
-        self._lessons[name] = chain, unit
-        if len(self._lessons) > MAX_LESSONS:
-            del self._lessons[next(iter(self._lessons))]
+    def _model_of(self, holder: Holder) -> str | None:
+        """Of an engine that was not heard yet, the only one there is."""
+        model = self.models.get(holder)
+        if model is not None:
+            return model
+        known = {*self._lessons, *self.models.values()}
+        return known.pop() if len(known) == 1 else None
+
+    def _learn(self, model: str, name: int, chain: int, unit: int) -> None:
+        lessons = self._lessons.setdefault(model, {})
+        lessons.pop(name, None)
+        lessons[name] = chain, unit
+        if len(lessons) > MAX_LESSONS:
+            del lessons[next(iter(lessons))]
 
     def _store(self, pool: Holder, holder: Holder, tier: str, name: int) -> Reason | None:
         self._told.setdefault(pool, set()).add((holder, tier))
-        chain = self.chain(name)
-        if chain is None:
+        lesson = self.lesson(holder, name)
+        if lesson is None:
             self._waiting.setdefault(name, set()).add((pool, holder, tier))
             if len(self._waiting) <= MAX_WAITING:
                 return None
             del self._waiting[next(iter(self._waiting))]
             return Reason.UNKNOWN_LOCATION
+        chain, unit = lesson
         bit = self._index.bits.find(holder)
         if any(shelf.table.get(chain, 0) & bit for shelf in self._index.shelves.find(tier)):
             return None  # pools tell of a block again, and it is there once all the same
         if not self._index.has_room(holder):
             return Reason.OVER_BUDGET
-        unit = self._lessons[name][1] if name in self._lessons else 0
         self._index.put(holder, Place(tier, unit, None), name, chain)
         return None
 
@@ -181,6 +209,7 @@ class PooledLedger(Ledger):
         if isinstance(event, PoolTold):
             self.rejected.update(self._pooling.apply(event, self.holder, self._members(event)))
         else:
+            self._pooling.models[self.holder] = model
             super().apply(event, model)
 
     def _members(self, told: PoolTold) -> Sequence[Holder]:
@@ -192,7 +221,10 @@ class PooledLedger(Ledger):
 
     def _known(self, name: int) -> int | None:
         chain = super()._known(name)
-        return self._pooling.chain(name) if chain is None and self._pooling.teaches else chain
+        if chain is None and self._pooling.teaches:
+            lesson = self._pooling.lesson(self.holder, name)
+            chain = lesson[0] if lesson else None
+        return chain
 
     def _located(self, event: BlockStored) -> None:
         if not self._is_elsewhere(event):
@@ -200,7 +232,7 @@ class PooledLedger(Ledger):
 
     def _hold(self, event: BlockStored, chains: Sequence[int]) -> int:
         if self._is_elsewhere(event):
-            self._pooling.teach(event.names, chains)
+            self._pooling.teach(self._pooling.models[self.holder], event.names, chains)
             return len(event.names)
         taken = super()._hold(event, chains)
         self._pooling.settle(event.names)

@@ -168,6 +168,7 @@ class Registry:
         pooling.members.update({p.holder: partial(self._members, p) for p in pools})
         for engine in here:
             if not engine.is_pool:
+                pooling.models[engine.holder] = engine.model
                 tiers = _told_elsewhere(engine, pools)
                 if tiers:
                     pooling.elsewhere[engine.holder] = tiers
@@ -175,9 +176,13 @@ class Registry:
                     pooling.elsewhere.pop(engine.holder, None)
 
     def _members(self, pool: Registration, told: PoolTold) -> Sequence[Holder]:
-        """The engines' ranks on the node that an event names, or on the pool's own."""
-        engines = [r for r in self if not r.is_pool and _gives_to(r, pool)]
-        for node in (node_of(told.node), pool.node):
+        """The engines' ranks on the node that an event names; a node's own pool may name none."""
+        tenant = told.tenant or pool.key.tenant
+        engines = [r for r in self if not r.is_pool and _gives_to(r, pool, tenant)]
+        nodes = [node_of(told.node)]
+        if pool.backend not in _CENTRAL:
+            nodes.append(pool.node)
+        for node in nodes:
             found = [r for r in engines if node is not None and r.node == node]
             if found:
                 exact = [r.holder for r in found if r.key.rank == told.rank]
@@ -270,13 +275,15 @@ def _told_elsewhere(engine: Registration, pools: Sequence[Registration]) -> froz
     own = engine.addresses.get(GPU)
     tiers = {t for t in LOWER if t in engine.addresses and engine.addresses[t] != own}
     for pool in pools:
-        if _gives_to(engine, pool) and (pool.backend in _CENTRAL or pool.node == engine.node):
+        if _gives_to(engine, pool, pool.key.tenant) and (
+            pool.backend in _CENTRAL or pool.node == engine.node
+        ):
             tiers.update(pool.addresses)
     return frozenset(tiers)
 
 
-def _gives_to(engine: Registration, pool: Registration) -> bool:
-    same = engine.key.tenant == pool.key.tenant and engine.block_size == pool.block_size
+def _gives_to(engine: Registration, pool: Registration, tenant: str) -> bool:
+    same = engine.key.tenant == tenant and engine.block_size == pool.block_size
     return same and engine.backend == pool.backend
 
 

@@ -79,7 +79,7 @@ def pool_event(raw: object, tiers: Sequence[str]) -> Sequence[PoolTold] | Reason
         return Reason.UNKNOWN_EVENT
     try:
         names = [number(h) for h in (*_list(raw, "seq_hashes"), *_list(raw, "block_hashes"))]
-        medium, node = _text(raw, "medium"), _text(raw, "backend_id")
+        medium, node, tenant = (_text(raw, key) for key in ("medium", "backend_id", "tenant_id"))
     except ValueError:
         return Reason.BAD_EVENT
     rank = raw.get("dp_rank")
@@ -93,6 +93,7 @@ def pool_event(raw: object, tiers: Sequence[str]) -> Sequence[PoolTold] | Reason
             tier,
             node,
             rank if type(rank) is int and rank >= 0 else None,
+            tenant,
         )
         for tier in meant
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from indexer import pooling
-from indexer.block import Holder
+from indexer.block import Holder, Identity
 from indexer.events import AllBlocksCleared, BlockRemoved, Change, PoolTold, Reason
 from indexer.hashing import pack
 from indexer.media import LOWER
@@ -132,6 +132,35 @@ def test_what_a_pool_keeps_in_larger_blocks_counts_whole() -> None:
     bench.e1.apply(event, "tiny")
     bench.tells(Change.STORED, [21])
     assert bench.tiers(E2) == {"cpu": 2}
+
+
+def test_one_name_for_the_blocks_of_two_models_means_each_engine_s_own() -> None:
+    bench = Bench()
+    bench.e1.apply(make.store_event(tier="cpu"), "tiny")
+    bench.e2.apply(make.store_event(tier="cpu"), "other")
+    bench.tells(Change.STORED, NAMES)
+    assert (bench.tiers(E1), bench.tiers(E2)) == ({"cpu": 4}, {})
+    match = bench.index.match([Identity("other")], pack(make.prompt()), 0.0).matches
+    assert {holder: found.blocks for holder, found in match.items()} == {E2: 4}
+
+
+def test_a_name_of_another_model_goes_on_waiting() -> None:
+    bench = Bench()
+    bench.pooling.models = {E1: "tiny", E2: "other"}
+    bench.tells(Change.STORED, NAMES)
+    bench.e1.apply(make.store_event(tier="cpu"), "tiny")
+    assert (bench.tiers(E1), bench.tiers(E2)) == ({"cpu": 4}, {})
+    bench.e2.apply(make.store_event(tier="cpu"), "other")
+    match = bench.index.match([Identity("other")], pack(make.prompt()), 0.0).matches
+    assert {holder: found.blocks for holder, found in match.items()} == {E2: 4}
+
+
+def test_lessons_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "MAX_LESSONS", 2)
+    bench = Bench()
+    bench.e1.apply(make.store_event(tier="cpu"), "tiny")
+    bench.tells(Change.STORED, NAMES)
+    assert bench.index.blocks.blocks(E1) == {"cpu": 2}
 
 
 def test_names_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

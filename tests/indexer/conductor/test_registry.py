@@ -94,6 +94,21 @@ def test_a_pool_s_event_is_of_all_ranks_on_its_node_or_of_the_one_it_names() -> 
     assert members(pooling, pool, None) == ()
 
 
+def test_a_pool_on_a_node_of_engines_tells_nothing_of_them_where_it_names_another() -> None:
+    pool = made("p", endpoint=A)
+    pooling = arranged(pool, engine("a"))
+    assert members(pooling, pool, "10.0.0.3") == ()
+    assert members(pooling, pool, None) == ()
+
+
+def test_an_event_may_name_its_tenant() -> None:
+    pool = made("p", endpoint=A)
+    ours, theirs = engine("a"), engine("a", tenant_id="acme")
+    pooling = arranged(pool, ours, theirs)
+    told = PoolTold(Change.STORED, [1], "cpu", "10.0.0.1", tenant="acme")
+    assert pooling.members[pool.holder](told) == [theirs.holder]
+
+
 def test_a_pool_is_for_the_engines_of_its_tenant_backend_and_block_size() -> None:
     pool = made("p", endpoint=A)
     others = [

@@ -33,8 +33,9 @@ def test_every_form_says_the_same(payload: object) -> None:
 
 
 def test_node_and_rank_are_told_by_the_event_and_not_by_the_batch() -> None:
-    (event,) = decode(pack([0, [told(medium="ssd", backend_id="10.0.0.1", dp_rank=2)], 9])).events
-    assert event == PoolTold(Change.STORED, [1, 2], "disk", "10.0.0.1", 2)
+    named = told(medium="ssd", backend_id="10.0.0.1", dp_rank=2, tenant_id="acme")
+    (event,) = decode(pack([0, [named], 9])).events
+    assert event == PoolTold(Change.STORED, [1, 2], "disk", "10.0.0.1", 2, "acme")
 
 
 def test_what_is_gone_from_no_named_medium_is_gone_from_all_of_the_stream() -> None:

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexer.block import Holder
-from indexer.events import Change, PoolTold
+import msgspec
+import pytest
+
+from indexer.block import Holder, Identity
+from indexer.events import BlockStored, Change, PoolTold
 from indexer.feed import Source
+from indexer.hashing import pack
 from indexer.pooling import Pooling
 from indexer.prefix_index import PrefixIndex
 from router.config.motor_schema import MediaPorts
@@ -71,3 +75,19 @@ def test_without_any_there_is_nothing_to_follow() -> None:
     bench = Bench()
     assert bench.follow(A) == []
     assert (bench.pooling.elsewhere, bench.pooling.members) == ({}, {})
+
+
+@pytest.mark.parametrize("media", [{"pool": "tcp://10.9.9.9:5600"}, {"cpu": 5700}], ids=str)
+def test_what_is_told_there_counts_for_the_engine(media: dict[str, Any]) -> None:
+    index = PrefixIndex(16, pools=True)
+    assert index.pooling is not None
+    sources = MediaSources(MediaPorts(**media), index.pooling)
+    (below,) = [index.open(source) for source in sources.follow([A])]
+    below.base_model = "m"
+    tokens, names = list(range(64)), [11, 12, 13, 14]
+    given = BlockStored(names, None, pack(tokens), 16, tier="cpu")
+    index.ledger(Holder(A.address)).apply(given, "m")
+    told = {"event_type": "stored", "seq_hashes": names[:3], "backend_id": "10.0.0.1"}
+    below.receive([b"", bytes(8), msgspec.msgpack.encode([0, [told], 0])], 1.0)
+    (match,) = index.match([Identity("m")], pack(tokens), 0.0).matches.values()
+    assert match.tiers == {"cpu": 3}
