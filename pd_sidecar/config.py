@@ -18,6 +18,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         engine_port: Its port; rank r has this + r.
         ranks: Data-parallel ranks of the engine that have ports of their own.
         connector: How a cache is handed over: a name in `pd_sidecar.connectors.table`.
+        encodes: Media are encoded where the request says.
         bootstrap_port: Port where SGLang's prefill engines hand caches over.
         endpoints: File whose prefill and encode engines may be called; followed as it changes.
         allowed: Further engines that may be called.
@@ -37,6 +38,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     engine_port: int = 8200
     ranks: int = 1
     connector: str = "nixlv2"
+    encodes: bool = False
     bootstrap_port: int = 8998
     endpoints: Path | None = None
     allowed: tuple[Address, ...] = ()

@@ -15,6 +15,7 @@ from pd_sidecar.allow import Address
 from pd_sidecar.config import Config
 from pd_sidecar.connectors.types import Call, Headers, Reply, Whole
 from pd_sidecar.errors import Unreachable
+from pd_sidecar.headers import DATA_PARALLEL_RANK
 
 CONNECT_S = 2.0
 """An engine in the same cluster accepts a connection in milliseconds."""
@@ -46,14 +47,18 @@ class HttpEngines:
         self._client = client
         self._config = config
 
+    async def encode(self, call: Call, encoder: Address, body: bytes) -> Whole:
+        return await self._asked(encoder, call, body)
+
     async def prefill(self, call: Call, body: bytes) -> Whole:
         """Asked for again after a 502, 503 or 504, as often as is configured."""
+        assert call.prefiller is not None
         for _ in range(self._config.prefill_retries):
-            whole = await self._prefill_once(call, body)
+            whole = await self._asked(call.prefiller, call, body)
             if whole.status not in RETRIED_STATUSES:
                 return whole
             await asyncio.sleep(self._config.prefill_backoff_s)
-        return await self._prefill_once(call, body)
+        return await self._asked(call.prefiller, call, body)
 
     @asynccontextmanager
     async def decode(self, call: Call, body: bytes) -> AsyncIterator[Reply]:
@@ -73,11 +78,12 @@ class HttpEngines:
             # An answer that was not read to its end is an answer nobody waits for.
             response.close()
 
-    async def _prefill_once(self, call: Call, body: bytes) -> Whole:
-        url = _url(call.prefiller, call.target)
+    async def _asked(self, address: Address, call: Call, body: bytes) -> Whole:
+        """The whole answer of another engine than the decode engine."""
+        url = _url(address, call.target)
         try:
             async with asyncio.timeout(self._config.prefill_timeout_s):
-                response = await self._sent("POST", url, call.headers, body)
+                response = await self._sent("POST", url, _for_others(call.headers), body)
                 async with response:
                     whole = b"".join([chunk async for chunk in _chunks(response)])
         except TimeoutError as error:
@@ -114,6 +120,11 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield chunk
     except aiohttp.ClientError as error:
         raise Unreachable(f"the answer broke off: {error}") from error
+
+
+def _for_others(headers: Headers) -> Headers:
+    """A rank that the request names is one of the decode engine's."""
+    return tuple(pair for pair in headers if pair[0].lower() != DATA_PARALLEL_RANK)
 
 
 def _url(address: Address, target: str) -> URL:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 PREFILLER = "x-prefiller-host-port"
 ENCODERS = "x-encoder-hosts-ports"
 DATA_PARALLEL = "x-data-parallel-host-port"
+DATA_PARALLEL_RANK = "x-data-parallel-rank"
 REQUEST_ID = "x-request-id"
 
 RESULT = "x-warmroute-prefill"

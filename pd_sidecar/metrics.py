@@ -24,6 +24,12 @@ class _Collector:
             prefills.add_metric((outcome.value,), stats.prefills[outcome])
         yield prefills
         for name, value, text in (
+            ("warmroute_pd_encoded", stats.encoded, "Media items that encoders computed."),
+            (
+                "warmroute_pd_not_encoded",
+                stats.not_encoded,
+                "Media items that no encoder computed.",
+            ),
             ("warmroute_pd_alone", stats.alone, "Requests that named no prefill engine."),
             (
                 "warmroute_pd_denied",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
 from pd_sidecar import bodies, headers
 from pd_sidecar.allow import Address, AllowList, parse_address
 from pd_sidecar.config import Config
+from pd_sidecar.connectors.alone import Alone
+from pd_sidecar.connectors.prefill import refused
 from pd_sidecar.connectors.types import Answer, Call, Connector, Headers, Outcome
+from pd_sidecar.encode import Encoded, encode
 from pd_sidecar.engines import HttpEngines
 from pd_sidecar.errors import Refused, SidecarError, TooLarge
 from pd_sidecar.stats import Stats
@@ -46,6 +50,7 @@ class Proxy:
         self._config = config
         self._engines = engines
         self._connector = connector
+        self._alone = Alone(engines)
         self._allow = allow
         self._stats = stats
         self._rank = rank
@@ -69,9 +74,9 @@ class Proxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         generates = request.method == "POST" and request.path in bodies.PATHS
         body = await self._body(request) if generates else None
-        prefiller = self._prefiller(request) if generates else None
-        fields = bodies.read(body) if body is not None and prefiller is not None else None
-        if body is None or prefiller is None or fields is None:
+        prefiller, encoders = self._others(request) if generates else (None, ())
+        fields = bodies.read(body) if body is not None and (prefiller or encoders) else None
+        if body is None or fields is None:
             return await self._pass_on(request, body)
         call = Call(
             api=request.path,
@@ -82,10 +87,25 @@ class Proxy:
             prefiller=prefiller,
             rank=self._rank_of(request),
         )
-        async with self._connector.answer(call) as answer:
-            self._stats.prefills[answer.outcome] += 1
-            log.debug("prefill.ended", extra={"outcome": answer.outcome, "at": prefiller})
+        if encoders:
+            encoded = await encode(self._engines, call, encoders)
+            if encoded.refusal is not None:
+                return await _relay(request, refused(encoded.refusal, Outcome.UNNEEDED))
+            call = self._with_media(call, encoded)
+        connector = self._connector if prefiller else self._alone
+        async with connector.answer(call) as answer:
+            if prefiller:
+                self._stats.prefills[answer.outcome] += 1
             return await _relay(request, answer)
+
+    def _with_media(self, call: Call, encoded: Encoded) -> Call:
+        """The call as the next engine gets it; media that nobody encoded are its own to encode."""
+        self._stats.encoded += encoded.done
+        self._stats.not_encoded += encoded.failed
+        if encoded.fields == call.fields:
+            return call
+        body = bodies.write(encoded.fields)
+        return msgspec.structs.replace(call, fields=encoded.fields, body=body)
 
     async def _pass_on(self, request: web.Request, body: bytes | None) -> web.StreamResponse:
         self._stats.alone += body is not None
@@ -105,16 +125,20 @@ class Proxy:
             most = self._config.max_body_bytes
             raise TooLarge(f"the request body exceeds {most} bytes") from error
 
-    def _prefiller(self, request: web.Request) -> Address | None:
-        """Where to prefill; None: nowhere. Raises Refused."""
-        named = [part.strip() for part in request.headers.get(headers.PREFILLER, "").split(",")]
-        named = [part for part in named if part]
-        if not named:
-            return None
-        text = random.choice(named) if self._config.sample_prefillers else named[0]
+    def _others(self, request: web.Request) -> tuple[Address | None, Sequence[Address]]:
+        """Where to prefill, if anywhere, and where to encode. Raises Refused."""
+        prefillers = _named(request, headers.PREFILLER)
+        if self._config.sample_prefillers:
+            random.shuffle(prefillers)
+        encoders = _named(request, headers.ENCODERS) if self._config.encodes else []
+        prefiller = self._allowed(prefillers[0]) if prefillers else None
+        return prefiller, [self._allowed(text) for text in encoders]
+
+    def _allowed(self, text: str) -> Address:
+        """Raises Refused."""
         address = parse_address(text)
         if address is None or not self._allow.allows(address):
-            raise Refused(f"prefill at {text[:256]} is not allowed")
+            raise Refused(f"{text[:256]} may not be called")
         return address
 
     def _rank_of(self, request: web.Request) -> int:
@@ -122,6 +146,12 @@ class Proxy:
         address = parse_address(request.headers.get(headers.DATA_PARALLEL, ""))
         rank = self._rank if address is None else address[1] - self._config.port
         return rank if 0 <= rank < self._config.ranks else self._rank
+
+
+def _named(request: web.Request, header: str) -> list[str]:
+    """The addresses in a header, as they stand there."""
+    parts = (part.strip() for part in request.headers.get(header, "").split(","))
+    return [part for part in parts if part]
 
 
 def _with_id(given: Iterable[tuple[str, str]]) -> Headers:

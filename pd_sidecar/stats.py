@@ -11,6 +11,8 @@ class Stats:
     """
     Attributes:
         prefills: Outcome -> requests that named a prefill engine.
+        encoded: Media items that encoders computed.
+        not_encoded: Those that none did.
         alone: Requests that named none.
         denied: Requests that named an engine that may not be called.
         failed: Requests that the proxy itself answered with an error, but for those denied.
@@ -19,6 +21,8 @@ class Stats:
 
     def __init__(self) -> None:
         self.prefills: Counter[Outcome] = Counter()
+        self.encoded = 0
+        self.not_encoded = 0
         self.alone = 0
         self.denied = 0
         self.failed = 0

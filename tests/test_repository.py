@@ -42,6 +42,7 @@ _EXPLAINED = "tests/warmroute/test_check.py: by what is printed"
 EXCUSED: Mapping[str, str] = {
     "router/catalog.py": "tests/router/scheduling/test_laws.py, tests/test_docs.py",
     "pd_sidecar/config.py": "tests/warmroute/test_pd_sidecar.py: values without code",
+    "pd_sidecar/connectors/alone.py": "tests/pd_sidecar/test_encode.py: media without prefill",
     "pd_sidecar/connectors/prefill.py": "tests/pd_sidecar/connectors/test_nixlv2.py: its users",
     "pd_sidecar/connectors/table.py": "tests/warmroute/test_pd_sidecar.py: by name",
     "pd_sidecar/connectors/types.py": "tests/pd_sidecar/connectors/test_nixlv2.py: shapes",
@@ -65,6 +66,7 @@ EXCUSED: Mapping[str, str] = {
     "router/lineup.py": "tests/router/test_director.py: who takes part",
     "router/pool/sources.py": "tests/router/config/test_load.py, tests/test_docs.py: parameters",
     "router/producers/prefix_parameters.py": "tests/router/producers/test_prefix.py: by effect",
+    "router/producers/topology.py": "tests/warmroute/test_crew.py: what it states",
     "router/producers/types.py": "tests/router/test_director.py: who calls them",
     "router/request/bodies.py": "tests/router/request/test_parse.py: what all APIs share",
     "router/request/openai.py": "tests/router/request/test_parse.py: its only caller",
@@ -73,6 +75,7 @@ EXCUSED: Mapping[str, str] = {
     "router/scheduling/profiles/built_in.py": "tests/router/config/test_handlers.py: no effect",
     "router/scheduling/profiles/single.py": "tests/router/test_director.py: decides there",
     "router/scheduling/types.py": "tests/router/scheduling/test_schedule.py: shapes without code",
+    "router/surroundings.py": "tests/router/test_director.py: shapes without code",
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",
     "warmroute/bootstrap.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/clusters.py": "tests/test_envoy_bootstraps.py: by what is rendered",

@@ -12,6 +12,7 @@ from router.config.duration import seconds
 from router.config.load import Config
 from router.config.plugins import Plugin
 from router.pool.pool import Listener, Pool
+from router.pool.topology import TopologyLabels
 from router.producers.agent_identity import AgentIdentity, AgentIdentityParameters
 from router.producers.approx_parameters import ApproxPrefixParameters
 from router.producers.approx_prefix import ApproxPrefix
@@ -35,6 +36,7 @@ from router.producers.token_render import RenderClient
 from router.producers.token_sidecar import SidecarClient
 from router.producers.token_uds import UdsClient
 from router.producers.tokens import Backend, TokenProducer
+from router.producers.topology import Topology
 from router.producers.types import Producer
 from warmroute.serve import Options
 
@@ -99,7 +101,8 @@ class Builder:
         Of those that are running, the ones that would be built anew the same are kept.
         """
         known = {member.made_of[0]: member for member in running}
-        return [self._member(plugin, config, known) for plugin in config.producers]
+        places = [_topology(name, labels) for name, labels in config.data.topologies]
+        return [*places, *(self._member(plugin, config, known) for plugin in config.producers)]
 
     def _member(self, plugin: Plugin, config: Config, known: Mapping[str, Member]) -> Member:
         parameters: ProducerParameters = plugin.value
@@ -182,6 +185,12 @@ class Builder:
                     seconds(sidecar.timeout, "sidecar.timeout"),
                     largest,
                 )
+
+
+def _topology(name: str, labels: TopologyLabels) -> Member:
+    member = Member(Topology(name, labels))
+    member.made_of = (name, labels)
+    return member
 
 
 def _base_model(config: Config) -> str:

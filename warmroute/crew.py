@@ -18,6 +18,7 @@ from warmroute.builder import Member
 from warmroute.errors import StartError
 from warmroute.event_follower import EventFollower
 from warmroute.parts import Parts
+from warmroute.polling import Polling
 from warmroute.snapshots import Snapshots
 
 RELEASE_S = 2.0
@@ -42,6 +43,7 @@ class Crew:
         tokenizers: Where token ids come from.
         prefixes: Who follows events.
         loads: Who counts requests.
+        polling: Reads what engines say of themselves.
         match: Answers questions about prompts; None where nobody follows events.
     """
 
@@ -56,12 +58,16 @@ class Crew:
         self._context = context
         self._group = group
         self._sides: dict[Member, _Side] = {}
+        self.polling = Polling(parts.pool, group, parts.options.metrics_interval_s)
 
     async def adopt(self, config: Config) -> None:
         """Let a configuration take effect from the next request on.
 
         Raises StartError, and then everything goes on as before.
         """
+        if self._parts.options.endpoints_configured and config.discovery is None:
+            raise StartError("no endpoints: dataLayer.discovery names them no more")
+        self.polling.prepared(config.data)
         members = self._parts.builder.members(config, self._sides)
         gone = [member for member in self._sides if member not in members]
         came = [member for member in members if member not in self._sides]
@@ -77,6 +83,10 @@ class Crew:
             for member in gone:
                 await self._start(member, patient=True)
             raise
+        self.polling.adopt(config.data)
+        if self._parts.options.endpoints_configured and config.discovery is not None:
+            discovery = config.discovery
+            self._parts.discovery.follow(discovery.path, watch_file=discovery.watch_file)
         self._show(members)
         self._parts.director.lineup = _lineup(config, members)
 
@@ -94,6 +104,7 @@ class Crew:
 
     def close(self) -> None:
         """Stop everything."""
+        self.polling.close()
         for member in list(self._sides):
             self._stop(member)
 

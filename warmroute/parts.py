@@ -11,7 +11,6 @@ from router.extproc.server import ExternalProcessor
 from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
 from router.pool.rewrites import names as rewritten_names
-from router.pool.scrape import Scraper
 from router.request.parse import Limits
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
@@ -52,12 +51,6 @@ class Parts:
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints
-        )
-        self.scraper = Scraper(
-            self.pool,
-            interval_s=options.metrics_interval_s,
-            path=options.config.metrics.path,
-            port=options.config.metrics.port,
         )
 
     def _is_known_model(self, name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pd_sidecar.allow import Address, ListingError, parse_address
 from pd_sidecar.config import Config
 from pd_sidecar.connectors.table import CONNECTORS
+from pd_sidecar.encode import CONNECTORS as CONNECTORS_OF_MEDIA
 from pd_sidecar.server import serve
 from warmroute import flags, log
 from warmroute.errors import StartError
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model-server-port", "--vllm-port", type=flags.port, default=_DEFAULTS.engine_port)
     add("--data-parallel-size", type=flags.count, default=1, help="ranks, a port each")
     add("--kv-connector", "--connector", choices=sorted(CONNECTORS), default=_DEFAULTS.connector)
+    add("--ec-connector", choices=CONNECTORS_OF_MEDIA, help="encode media apart; default: do not")
     add("--sglang-bootstrap-port", type=flags.port, help=f"default: ${BOOTSTRAP_PORT} or 8998")
     add("--endpoints", type=Path, help="file whose prefill and encode engines may be called")
     add("--allow", type=_address, action="append", default=[], metavar="HOST:PORT",
@@ -65,6 +67,7 @@ def config(arguments: argparse.Namespace) -> Config:
         engine_port=arguments.model_server_port,
         ranks=arguments.data_parallel_size,
         connector=arguments.kv_connector,
+        encodes=arguments.ec_connector is not None,
         bootstrap_port=arguments.sglang_bootstrap_port or _bootstrap_port(),
         endpoints=arguments.endpoints,
         allowed=tuple(arguments.allow),

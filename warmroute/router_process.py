@@ -70,7 +70,6 @@ async def _run(
     watch = ConfigWatch(options.config_file, options.config, crew.adopt)
     background = [
         group.create_task(parts.discovery.run()),
-        group.create_task(parts.scraper.run()),
         group.create_task(watch.run()),
         group.create_task(_tick(crew, eds)),
     ]
@@ -110,6 +109,7 @@ async def _serve_ports(
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(_tasks)
+    parts.metrics.watch(crew.polling.samples)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving

@@ -22,9 +22,9 @@ async def prefilled(engines: Engines, call: Call, body: bytes) -> Whole | None:
     return whole if whole.status < FAILED_STATUS else None
 
 
-def refused(whole: Whole) -> Answer:
-    """The prefill engine's own words for the client: the decode engine would say the same."""
-    return Answer(Reply(whole.status, whole.headers, _once(whole.body)), Outcome.REFUSED)
+def refused(whole: Whole, outcome: Outcome = Outcome.REFUSED) -> Answer:
+    """An engine's own words for the client: the decode engine would say the same."""
+    return Answer(Reply(whole.status, whole.headers, _once(whole.body)), outcome)
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

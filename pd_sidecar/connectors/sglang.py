@@ -60,6 +60,7 @@ class SGLang:
         return await stack.enter_async_context(self._engines.decode(call, body))
 
     def _room(self, call: Call) -> bodies.Fields:
+        assert call.prefiller is not None
         host, _ = call.prefiller
         meeting = {
             "bootstrap_host": host,

@@ -43,7 +43,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         headers: What engines get besides the length; the request's id is among them.
         body: The client's bytes.
         fields: The same, read.
-        prefiller: The engine to prefill at.
+        prefiller: The engine to prefill at; None: the decode engine itself.
         rank: Rank of the decode engine.
     """
 
@@ -52,7 +52,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers
     body: bytes
     fields: Fields
-    prefiller: Address
+    prefiller: Address | None = None
     rank: int = 0
 
 
@@ -89,10 +89,14 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Engines(Protocol):
-    """The engines, as connectors reach them. Both raise Unreachable."""
+    """The engines, as connectors reach them. All raise Unreachable."""
+
+    async def encode(self, call: Call, encoder: Address, body: bytes) -> Whole:
+        """An encoder's answer."""
+        ...
 
     async def prefill(self, call: Call, body: bytes) -> Whole:
-        """The prefill engine's answer."""
+        """The prefill engine's answer; the call names it."""
         ...
 
     def decode(self, call: Call, body: bytes) -> AbstractAsyncContextManager[Reply]:

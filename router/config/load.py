@@ -33,11 +33,12 @@ from router.config import (
 )
 from router.config import text as config_text
 from router.config.admission import Admission
+from router.config.data_layer import DataLayer
 from router.config.errors import ConfigError
 from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
-from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
+from router.pool.sources import FileDiscoveryParameters
 from router.producers.types import Follower
 from router.scheduling.types import Answerer, Profile, ProfileHandler
 
@@ -58,7 +59,7 @@ class Config(msgspec.Struct, frozen=True):
         producers: Producers in the order they run.
         notified: Names of producers that follow endpoints as they come and go.
         discovery: Where endpoints come from, if the file says.
-        metrics: How metrics are read.
+        data: What is read of endpoints.
         sources: Each data source and who extracts from it, by name.
         followers: Plugins that are told of every pick, beside producers.
         answerers: Plugins that add to the headers of answers.
@@ -74,7 +75,7 @@ class Config(msgspec.Struct, frozen=True):
     producers: tuple[Plugin, ...]
     notified: frozenset[str]
     discovery: FileDiscoveryParameters | None
-    metrics: MetricsSourceParameters
+    data: DataLayer
     sources: tuple[tuple[str, tuple[str, ...]], ...]
     followers: tuple[Follower, ...]
     answerers: tuple[Answerer, ...]
@@ -118,6 +119,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
     admitted = admission.build(file, instances)
     read = parsers.build(file, instances)
     produced = producers.build(instances, built, handler, admitted.plugins)
+    data = data_layer.build(file, instances)
     notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
         *filled.notes_of(file, instances, produced),
@@ -125,8 +127,10 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),
+        *data_layer.useless(file, instances),
         *useless.plugins(file, instances),
         *useless.producers(produced, notified),
+        *useless.deciders(instances, built, produced),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(
@@ -138,7 +142,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         producers=produced,
         notified=notified,
         discovery=data_layer.discovery(file, instances),
-        metrics=data_layer.metrics(file, instances),
+        data=data,
         sources=tuple(data_layer.sources(file, instances)),
         followers=tuple(_followers(instances)),
         answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),

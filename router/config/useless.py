@@ -8,13 +8,18 @@ from router import catalog
 from router.config import admission, deprecated, notes
 from router.config.inactive import INACTIVE
 from router.config.notes import Note
-from router.config.plugins import Plugin
+from router.config.plugins import Plugin, needs
 from router.config.schema import EndpointPickerConfig
+from router.producers.facts import PrefixMatch
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.types import Profile
 
 _RATED: Collection[str] = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKERS}
 """Types that act only as members of a profile."""
+
+_DEFAULT_MATCHES = "approx-prefix-cache-producer"
+"""Whose matches count, of several, for who names none."""
 
 
 def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
@@ -81,3 +86,31 @@ def _precise(
             f" 64 or another power of two, and none of those is a multiple of {tokens}",
             producer.path,
         )
+
+
+def deciders(
+    instances: Mapping[str, Plugin], profiles: Mapping[str, Profile], running: Sequence[Plugin]
+) -> Iterator[Note]:
+    """Deciders that go by other matches than the profiles they decide about."""
+    makers = [p.name for p in running if PrefixMatch in catalog.PROVIDES[p.type]]
+    if len(makers) < 2:
+        return
+    default = _DEFAULT_MATCHES if _DEFAULT_MATCHES in makers else makers[0]
+    members: list[object] = [f.plugin for p in profiles.values() for f in p.filters]
+    members += [s.plugin for p in profiles.values() for s in p.scorers]
+    scored = {name or default for member in members for name in _matches(member)}
+    for decider in instances.values():
+        if decider.type not in catalog.DECIDERS:
+            continue
+        for name in {name or default for name in _matches(decider.value)} - scored:
+            if scored:
+                yield notes.warning(
+                    f"{decider.name!r} decides by the matches of {name!r}, while profiles go by"
+                    f" those of {', '.join(sorted(scored))}: set prefixMatchInfoProducerName",
+                    decider.path,
+                )
+
+
+def _matches(plugin: object) -> Iterator[str]:
+    """Names of the producers whose matches a plugin reads; empty: the default one."""
+    return (name for fact, name in needs(plugin) if fact is PrefixMatch)

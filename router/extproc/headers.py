@@ -18,6 +18,9 @@ PREFILL_RESULT = "x-warmroute-prefill"
 
 PREFILLED = "ok"
 ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL_RANK = "x-data-parallel-rank"
+"""Names a rank behind an engine's one port; clients may set it, too."""
+
 DATA_PARALLEL = "x-data-parallel-host-port"
 CACHE_SOURCE = "x-kv-cache-source-host-port"
 REQUEST_ID = "x-request-id"

@@ -17,7 +17,12 @@ from tests.support.processes import (
     until,
 )
 
-CONFIG = Path(__file__).parents[1] / "captures" / "epp-precise-prefix-cache-config.yaml"
+CONFIG = (
+    Path(__file__).parents[1]
+    / "captures"
+    / "llm_d_configs"
+    / "epp-precise-prefix-cache-config.yaml"
+)
 
 
 async def test_prompts_are_rendered_by_an_engine_and_find_their_prefix(tmp_path: Path) -> None:

@@ -201,3 +201,10 @@ async def test_ranks_have_ports_of_their_own_or_are_named_in_a_header() -> None:
             ) as response:
                 assert response.status == 200
     assert len(second.seen) == 2
+
+
+async def test_a_rank_behind_the_decode_engines_port_is_no_rank_of_the_prefill_engine() -> None:
+    async with pair() as fake:
+        await fake.ask(BODY, **{"x-data-parallel-rank": "3"})
+    assert "x-data-parallel-rank" not in fake.prefill.seen[0].headers
+    assert fake.decode.seen[0].headers["x-data-parallel-rank"] == "3"

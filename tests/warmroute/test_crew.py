@@ -14,8 +14,11 @@ import pytest
 import zmq
 
 from router.config.load import load
+from router.pool.topology import TopologyLabels
+from router.producers.facts import Facts
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
+from tests.support import make
 from tests.support.ports import free_port
 from warmroute import serve
 from warmroute.crew import Crew
@@ -59,15 +62,17 @@ class Running:
 
 
 @asynccontextmanager
-async def running(folder: Path, *flags: str) -> AsyncIterator[Running]:
+async def running(folder: Path, configured: dict[str, Any] | None = None) -> AsyncIterator[Running]:
+    """With the endpoints of a flag, or those that the configuration names."""
     endpoints = folder / "endpoints.json"
     endpoints.write_text('{"endpoints": []}')
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
-    text = msgspec.json.encode(HEAD | {"plugins": [QUEUE]}).decode()
-    options = serve.options(
-        parser.parse_args([f"--endpoints={endpoints}", f"--config-text={text}", *flags])
-    )
+    given = HEAD | (configured or {"plugins": [QUEUE]})
+    flags = [f"--config-text={msgspec.json.encode(given).decode()}"]
+    if configured is None:
+        flags.append(f"--endpoints={endpoints}")
+    options = serve.options(parser.parse_args(flags))
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     parts = Parts(options)
     try:
@@ -158,3 +163,35 @@ async def test_what_cannot_start_leaves_everything_as_it_was(tmp_path: Path) -> 
                 socket.bind(mine)
     finally:
         blocker.destroy(linger=0)
+
+
+async def test_what_says_where_endpoints_run_states_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as router:
+        await router.adopt(plugin("topology-extractor", rack="example.com/rack"), QUEUE)
+        (producer,) = router.parts.director.lineup.producers
+        facts = Facts()
+        await producer.produce(make.request(), (), facts)
+        stated = facts.get(TopologyLabels, "topology-extractor")
+        assert stated == TopologyLabels(rack="example.com/rack")
+        assert producer.decided(make.request(), facts, make.decision()) is None
+
+
+async def test_a_configuration_that_names_the_endpoints_may_name_others(tmp_path: Path) -> None:
+    def discovery(name: str) -> dict[str, Any]:
+        path = tmp_path / name
+        entry = {"name": name, "address": "10.0.0.1", "port": 8000}
+        path.write_bytes(msgspec.json.encode({"endpoints": [entry]}))
+        return {
+            "plugins": [QUEUE, plugin("file-discovery", path=str(path))],
+            "dataLayer": {"discovery": {"pluginRef": "file-discovery"}},
+        }
+
+    async with running(tmp_path, configured=discovery("first")) as router:
+        found, pool = router.parts.discovery, router.parts.pool
+        await found.load()
+        assert [e.name for e in pool.snapshot()] == ["first"]
+        await router.crew.adopt(load(msgspec.json.encode(HEAD | discovery("second")).decode()))
+        await found._look()
+        assert [e.name for e in pool.snapshot()] == ["second"]
+        with pytest.raises(StartError, match="names them no more"):
+            await router.adopt(QUEUE)
