@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -36,6 +35,7 @@ from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
+from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
 
 SUBSET = "subset-hint"
@@ -50,46 +50,6 @@ UNREACHED_STATUS = 503
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
-
-
-Aside = Callable[[Callable[[], Request]], Awaitable[Request]]
-"""Runs a function without holding up anybody else."""
-
-
-async def _at_once(read: Callable[[], Request]) -> Request:
-    return read()
-
-
-class Candidates(Protocol):
-    """Where endpoints are read."""
-
-    def candidates(self) -> Sequence[Endpoint]:
-        """The endpoints requests may go to now."""
-        ...
-
-    def serving(self, model: str) -> Sequence[Endpoint]:
-        """Those of them that may be asked for a model."""
-        ...
-
-
-class Observer(Protocol):
-    """Is told of each request, without awaiting."""
-
-    def routed(self, record: Record) -> None:
-        """It has its endpoint."""
-        ...
-
-    def refused(self, record: Record, error: RouterError) -> None:
-        """It was refused."""
-        ...
-
-    def gap(self, record: Record, seconds: float) -> None:
-        """So long after the last one another piece of its streamed answer came."""
-        ...
-
-    def ended(self, record: Record) -> None:
-        """Its exchange is over."""
-        ...
 
 
 class Director:
@@ -112,7 +72,7 @@ class Director:
         followers: Sequence[Follower] = (),
         admitters: Sequence[Admitter] = (),
         answerers: Sequence[Answerer] = (),
-        aside: Aside = _at_once,
+        aside: Aside = at_once,
         usage_sample: int = 50,
         apis: Apis = EVERY_API,
         objectives: Callable[[], Mapping[str, int]] = dict,

@@ -82,6 +82,7 @@ EXCUSED: Mapping[str, str] = {
     "router/scheduling/profiles/built_in.py": "tests/router/config/test_handlers.py: no effect",
     "router/scheduling/profiles/single.py": "tests/router/test_director.py: decides there",
     "router/scheduling/types.py": "tests/router/scheduling/test_schedule.py: shapes without code",
+    "router/surroundings.py": "tests/router/test_director.py: shapes without code",
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",
     "warmroute/bootstrap.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/clusters.py": "tests/test_envoy_bootstraps.py: by what is rendered",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -113,6 +113,26 @@ def add_index_flags(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
     add("--state-interval", type=duration, default=20.0, help="between two savings")
+
+
+def tls_version(text: str) -> str:
+    """Go's name of a version of TLS that is spoken at least: 1.2, below which gRPC never goes."""
+    if text not in ("", "VersionTLS10", "VersionTLS11", "VersionTLS12"):
+        raise argparse.ArgumentTypeError(
+            f"expected VersionTLS12, got {text!r}: gRPC cannot be held to a later version"
+        )
+    return text
+
+
+def refused(instead: str) -> Callable[[str], str]:
+    """A flag that cannot be honoured unless it is empty; the error says what to do instead."""
+
+    def check(text: str) -> str:
+        if text:
+            raise argparse.ArgumentTypeError(f"not available: {instead}")
+        return text
+
+    return check
 
 
 def octal(text: str) -> int:

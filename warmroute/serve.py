@@ -47,6 +47,20 @@ IGNORED = (
 )
 """Flags that charts pass to an endpoint picker and that change nothing here."""
 
+_EXTRACTOR = "name the metric in the parameters of core-metrics-extractor"
+_NO_METRICS_TLS = "the metrics port speaks plain HTTP: put it behind what ends TLS for it"
+REFUSED = {
+    "--cache-info-metric": _EXTRACTOR,
+    "--kv-cache-usage-percentage-metric": _EXTRACTOR,
+    "--lora-info-metric": _EXTRACTOR,
+    "--total-queued-requests-metric": _EXTRACTOR,
+    "--total-running-requests-metric": _EXTRACTOR,
+    "--metrics-cert-dir": _NO_METRICS_TLS,
+    "--metrics-client-ca-file": _NO_METRICS_TLS,
+    "--tls-cipher-suites": "gRPC reads them from the environment, as GRPC_SSL_CIPHER_SUITES",
+}
+"""Flags that somebody relies on where they are given, and what to do instead."""
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the flags say.
@@ -121,6 +135,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
+    add("--tls-min-version", type=flags.tls_version, help="VersionTLS12, which gRPC keeps anyway")
+    for name, instead in REFUSED.items():
+        add(name, type=flags.refused(instead), help=argparse.SUPPRESS)
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 
