@@ -79,6 +79,7 @@ class Director:
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
         rename_answers: bool = False,
         subset_hints: bool = True,
+        emit_scores: bool = False,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
@@ -105,6 +106,7 @@ class Director:
         self._model_rewrites = model_rewrites
         self._rename_answers = rename_answers
         self._subset_hints = subset_hints
+        self._emit_scores = emit_scores
         self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
@@ -153,6 +155,7 @@ class Director:
             body=request.sent,
             models=(request.model, request.asked_model) if request.rewritten_by else None,
             answer_headers=decision.response_headers,
+            scores=record.totals if self._emit_scores and record.scores else {},
         )
 
     def responded(

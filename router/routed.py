@@ -11,6 +11,7 @@ from router.request.usage import UsageReader
 from router.telemetry.decisions import Record
 
 _NO_HEADERS: Mapping[str, str] = {}
+_NO_SCORES: Mapping[str, float] = {}
 
 
 class Reading(enum.Enum):
@@ -29,6 +30,7 @@ class Routed:
         destination: ``ip:port``; several are joined by commas, best first.
         endpoint: Address that is held to account for it: the first pick, then whoever answers.
         headers: Set on the request besides.
+        scores: Endpoint address -> its total, where the data plane is told those too.
         body: Sent instead of the client's; None: that goes on as it is.
         models: The name that was sent and the client's, where they differ.
         leases: What producers keep for it.
@@ -50,12 +52,14 @@ class Routed:
         body: bytes | None = None,
         models: tuple[str, str] | None = None,
         answer_headers: Mapping[str, str] = _NO_HEADERS,
+        scores: Mapping[str, float] = _NO_SCORES,
     ) -> None:
         """`answer_headers` are for an answer of the first pick that is no failure."""
         self.record = record
         self.destination = ",".join(addresses)
         self.endpoint = addresses[0]
         self.headers = headers
+        self.scores = scores
         self.body = body
         self.models = models
         self.leases = leases

@@ -22,7 +22,6 @@ from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
     "--allow-experimental-plugins",
-    "--emit-endpoint-scores",
     "--enable-grpc-stream-metrics",
     "--endpoint-selector",
     "--endpoint-target-ports",
@@ -99,6 +98,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     eds_file: Path | None
     max_body_bytes: int
     usage_sample: int
+    emit_scores: bool
     allow_kv_transfer_params: bool
     rename_answers: bool
     subset_hints: bool
@@ -133,6 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
+    switch(parser, "--emit-endpoint-scores", default=False, text="tell them in dynamic metadata")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
     add("--tls-min-version", type=flags.tls_version, help="VersionTLS12, which gRPC keeps anyway")
@@ -170,6 +171,7 @@ def options(arguments: argparse.Namespace) -> Options:
         tokenizer_socket=str(arguments.tokenizer_socket),
         max_body_bytes=arguments.max_body_bytes,
         usage_sample=arguments.usage_sample,
+        emit_scores=arguments.emit_endpoint_scores,
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         rename_answers=arguments.rewrite_response_model,
         subset_hints=not arguments.disable_endpoint_subset_filter,
