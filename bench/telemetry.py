@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import count, islice
 from unittest.mock import patch
 
+import msgspec
+
 from bench import prompts
 from bench.decision import endpoint, prefix
 from bench.envoy_requests import CONNECTIONS, completion
@@ -28,6 +30,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens
 from router.request.types import Request
+from router.scheduling.timed import timed
 from router.scheduling.types import Decision
 from router.surroundings import Observer
 from router.telemetry.comparison import Comparison
@@ -64,7 +67,12 @@ def figures(engines: int = ENGINES, runs: int = RUNS, requests: int = 2000) -> l
 def _added_us(engines: int, runs: int) -> float:
     """A decision that is recorded less one of which nothing is kept, in turn, medians."""
     loop = asyncio.new_event_loop()
-    known = _director(Journal(Metrics(lambda _: True), Decisions(), Comparison()), engines)
+    metrics = Metrics(lambda _: True)
+    known = _director(Journal(metrics, Decisions(), Comparison()), engines)
+    known.lineup = msgspec.structs.replace(
+        known.lineup,
+        profiles=timed(known.lineup.profiles, metrics.timer, time.perf_counter, str),
+    )
     silent = _director(_Nobody(), engines)
     differences = []
     try:
