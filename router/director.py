@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +18,7 @@ from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.lineup import Lineup
+from router.neighbours import Aside, Candidates, Observer, at_once
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
@@ -36,11 +36,8 @@ from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
+from router.stopwatch import Stopwatch
 from router.telemetry.decisions import Record
-
-SUBSET = "subset-hint"
-SERVED_MODELS = "served-models"
-"""What records call the step that leaves out endpoints which do not serve the model."""
 
 FAILED_STATUS = 400
 """From this status on an answer holds nothing to read."""
@@ -50,46 +47,6 @@ UNREACHED_STATUS = 503
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
-
-
-Aside = Callable[[Callable[[], Request]], Awaitable[Request]]
-"""Runs a function without holding up anybody else."""
-
-
-async def _at_once(read: Callable[[], Request]) -> Request:
-    return read()
-
-
-class Candidates(Protocol):
-    """Where endpoints are read."""
-
-    def candidates(self) -> Sequence[Endpoint]:
-        """The endpoints requests may go to now."""
-        ...
-
-    def serving(self, model: str) -> Sequence[Endpoint]:
-        """Those of them that may be asked for a model."""
-        ...
-
-
-class Observer(Protocol):
-    """Is told of each request, without awaiting."""
-
-    def routed(self, record: Record) -> None:
-        """It has its endpoint."""
-        ...
-
-    def refused(self, record: Record, error: RouterError) -> None:
-        """It was refused."""
-        ...
-
-    def gap(self, record: Record, seconds: float) -> None:
-        """So long after the last one another piece of its streamed answer came."""
-        ...
-
-    def ended(self, record: Record) -> None:
-        """Its exchange is over."""
-        ...
 
 
 class Director:
@@ -112,17 +69,20 @@ class Director:
         followers: Sequence[Follower] = (),
         admitters: Sequence[Admitter] = (),
         answerers: Sequence[Answerer] = (),
-        aside: Aside = _at_once,
+        aside: Aside = at_once,
         usage_sample: int = 50,
         apis: Apis = EVERY_API,
         objectives: Callable[[], Mapping[str, int]] = dict,
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
         rename_answers: bool = False,
         subset_hints: bool = True,
+        explains: bool = False,
+        timer: Callable[[], float] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop. `objectives`: priority by name.
+        what takes long beside the event loop; `timer` gives seconds for what stages take, without
+        one `clock` does. `objectives`: priority by name. `explains`: clients may ask for decisions.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
@@ -139,6 +99,8 @@ class Director:
         self._observer = observer
         self._rng = rng
         self._clock = clock
+        self._timer = timer or clock
+        self._explains = explains
         self._aside = aside
         self._usage_sample = usage_sample
         self._objectives = objectives
@@ -162,18 +124,20 @@ class Director:
 
         `subset`: the endpoints the data plane allows, as it writes them; None: all.
         """
-        arrived, lineup = self._clock(), self.lineup
+        arrived, lineup, watch = self._clock(), self.lineup, Stopwatch(self._timer)
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         kind = api_of(headers, lineup.apis)
         short_id = request_id[: describe.MAX_NAME]
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
+        record.times_ms = watch.times_ms
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
+            watch.lap("parse")
             describe.request(record, request)
-            facts, decision = await self._decide(lineup, request, subset)
+            facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            record.refused = str(error)
+            record.refused = str(error)[: describe.MAX_TEXT]
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
@@ -184,16 +148,10 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        return Routed(
-            record,
-            decision.addresses,
-            added,
-            leases,
-            sampled=request.tells_usage and self._sampled(),
-            body=request.sent,
-            models=(request.model, request.asked_model) if request.rewritten_by else None,
-            answer_headers=decision.response_headers,
-        )
+        routed = self._routed(record, request, decision, added, leases)
+        if self._explains and names.EXPLAIN in headers:
+            routed.answer_headers[names.DECISION] = describe.short(record)
+        return routed
 
     def responded(
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
@@ -239,6 +197,25 @@ class Director:
         record.completed = record.status is not None
         self._observer.ended(record)
 
+    def _routed(
+        self,
+        record: Record,
+        request: Request,
+        decision: Decision,
+        headers: Mapping[str, str],
+        leases: Sequence[Lease],
+    ) -> Routed:
+        return Routed(
+            record,
+            decision.addresses,
+            headers,
+            leases,
+            sampled=request.tells_usage and self._sampled(),
+            body=request.sent,
+            models=(request.model, request.asked_model) if request.rewritten_by else None,
+            answer_headers=decision.response_headers,
+        )
+
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""
         if any(endpoint.address == address for endpoint in self._pool.candidates()):
@@ -276,11 +253,12 @@ class Director:
         return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(
-        self, lineup: Lineup, request: Request, subset: Sequence[str] | None
+        self, lineup: Lineup, request: Request, subset: Sequence[str] | None, watch: Stopwatch
     ) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
+            watch.lap(producer.name)
         facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
@@ -293,6 +271,7 @@ class Director:
             raise NoEndpoints("no endpoint that the data plane allows is available")
         for admitter in lineup.admitters:
             admitter.admit(request, self.outliers.without(allowed), facts)
+        watch.lap("wait")
         self._keep_out(allowed, facts)
         decision = lineup.handler.decide(request, lineup.profiles, allowed, facts, self._rng)
         if wants_cached(request):
@@ -300,8 +279,9 @@ class Director:
             refuse_uncached(decision, facts, profile.prefix_producer)
         for amender in lineup.amenders:
             decision = amender.amended(request, facts, decision)
-        decision = describe.dropped(decision, SUBSET, serving, allowed)
-        return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
+        watch.lap("schedule")
+        decision = describe.dropped(decision, describe.SUBSET, serving, allowed)
+        return facts, describe.dropped(decision, describe.SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """State whose answers failed, who just came and what no scrape shows yet."""

@@ -57,6 +57,7 @@ EXCUSED: Mapping[str, str] = {
     "router/errors.py": "tests/router/extproc/test_reply.py, tests/test_docs.py: what clients see",
     "router/extproc/headers.py": "tests/router/extproc/test_exchange.py, tests/test_docs.py",
     "router/lineup.py": "tests/router/test_director.py: who takes part",
+    "router/neighbours.py": "tests/router/test_director.py: who is asked and told",
     "router/pool/sources.py": "tests/router/config/test_load.py, tests/test_docs.py: parameters",
     "router/producers/prefix_parameters.py": "tests/router/producers/test_prefix.py: by effect",
     "router/producers/types.py": "tests/router/test_director.py: who calls them",

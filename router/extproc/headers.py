@@ -41,7 +41,14 @@ OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
 FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 """On whose account a request goes; the first one counts."""
 
+EXPLAIN = "x-warmroute-explain"
+"""A client that sends it, with any value, asks why its request goes where it goes."""
+
+DECISION = "x-warmroute-decision"
+"""What it is told: the decision in one line, on the answer."""
+
 CONTROL = (
+    EXPLAIN,
     *OBJECTIVE,
     *FAIRNESS_IDS,
     *MODEL_REWRITE,

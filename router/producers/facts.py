@@ -52,6 +52,12 @@ class Tokens(msgspec.Struct, frozen=True):
         return len(self.ids) // 4
 
 
+class Untokenized(msgspec.Struct, frozen=True):
+    """Why the prompt's tokens are not known, in a word."""
+
+    reason: str
+
+
 class HeldPrefix(msgspec.Struct, frozen=True):
     """How much of the prompt one endpoint holds.
 

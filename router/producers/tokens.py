@@ -14,7 +14,7 @@ from typing import Protocol
 
 from router.pool.endpoint import Endpoint
 from router.producers.breaker import Breaker
-from router.producers.facts import Facts, Tokens
+from router.producers.facts import Facts, Tokens, Untokenized
 from router.producers.types import Lease
 from router.request.types import Request
 from router.scheduling.types import Decision
@@ -77,7 +77,7 @@ class Backend(Protocol):
 
 
 class TokenProducer:
-    """States Tokens."""
+    """States Tokens, or Untokenized where it wanted to and could not."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class TokenProducer:
 
         `model_name`, where given, is used for every request. `clock` gives monotonic seconds.
         """
-        self._name = name
+        self.name = name
         self._backend = backend
         self._model_of = model_of
         self._model_name = model_name
@@ -101,16 +101,17 @@ class TokenProducer:
         if not request.prompt_known:
             return
         if request.token_ids is not None:
-            facts.put(Tokens(request.token_ids), self._name)
+            facts.put(Tokens(request.token_ids), self.name)
             return
         stats = self._backend.stats
         tokens = await self._ask(request)
         if isinstance(tokens, Missing):
             stats.missing[tokens] += 1
+            facts.put(Untokenized(str(tokens)), self.name)
             return
         stats.tokenized += 1
         stats.partial += tokens.partial
-        facts.put(tokens, self._name)
+        facts.put(tokens, self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         return None
