@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("warmroute.up", "everything on this machine: Envoy, router, sidecar, engines"),
     "serve": ("warmroute.serve", "the router (endpoint picker)"),
     "check": ("warmroute.check", "explain a configuration, or say what is wrong with it"),
+    "explain": ("warmroute.explain", "where the last requests went, or one of them, and why"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),

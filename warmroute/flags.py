@@ -41,6 +41,24 @@ def add_rename_flag(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_debug_flags(parser: argparse._ActionsContainer) -> None:
+    """Who may see what becomes of requests, and under which names."""
+    add_switch(parser, "--open-debug", default=False, text="/ and /debug/* answer other machines")
+    add_switch(
+        parser, "--explain-header", default=False, text="answer x-warmroute-explain in a header"
+    )
+    add_switch(parser, "--legacy-metric-names", default=False, text="inference_pool_… and …, too")
+
+
+def debug_flags(arguments: argparse.Namespace) -> list[str]:
+    """The same, for a router that is started as a child."""
+    return [
+        f"--open-debug={arguments.open_debug}",
+        f"--explain-header={arguments.explain_header}",
+        f"--legacy-metric-names={arguments.legacy_metric_names}",
+    ]
+
+
 def boolean(text: str) -> bool:
     """Go's spelling of a boolean."""
     if text.lower() in _TRUE:

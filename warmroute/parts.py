@@ -92,6 +92,8 @@ class Parts:
             observer=Journal(self.metrics, self.decisions),
             rng=random.Random(),
             clock=time.time,
+            timer=time.perf_counter,
+            explains=options.explains,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
             objectives=lambda: self.discovery.objectives,

@@ -12,7 +12,7 @@ import msgspec
 
 from router.config.errors import ConfigError
 from router.config.load import Config, load
-from warmroute import eds, tokenizer
+from warmroute import eds, flags, tokenizer
 from warmroute.children import python
 from warmroute.envoy_settings import EnvoySettings
 from warmroute.errors import StartError
@@ -76,7 +76,7 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     if engines:
         endpoints = folder / "endpoints.yaml"
         endpoints.write_bytes(msgspec.yaml.encode(_endpoints_file(engines)))
-    router = [f"--usage-sample={arguments.usage_sample}"]
+    router = [f"--usage-sample={arguments.usage_sample}", *flags.debug_flags(arguments)]
     router.append(f"--index-bytes={arguments.index_bytes}")
     router.append(f"--index-bytes-per-endpoint={arguments.index_bytes_per_endpoint}")
     if arguments.state_dir is not None:

@@ -191,6 +191,7 @@ async def _serve_ports(
         state=state.describe,
         match=match,
         max_body_bytes=options.max_body_bytes,
+        open_debug=options.open_debug,
     )
     runner = web.AppRunner(application(pages), access_log=None)
     await runner.setup()

@@ -62,6 +62,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         eds_file: File in which Envoy finds the endpoints; None: none is written.
         rename_answers: Answers to rewritten requests name the client's model.
         subset_hints: Hints of the data plane narrow the candidates.
+        open_debug: Clients on other machines may read `/debug/*`, too.
+        explains: Clients may ask for decisions in a header.
+        legacy_metric_names: Metrics have their older names, too.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
@@ -84,6 +87,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     allow_kv_transfer_params: bool
     rename_answers: bool
     subset_hints: bool
+    open_debug: bool
+    explains: bool
+    legacy_metric_names: bool
     metrics_interval_s: float
     drain_s: float
     bounds: Bounds
@@ -109,6 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cert-path", type=Path, metavar="DIR", help="tls.key and tls.crt of the ext_proc port")
     add("--eds-file", type=Path, metavar="FILE", help="keep the endpoints here, for Envoy")
     add("--log-format", choices=("json", "text"), default="json")
+    add("--log-level", choices=log.LEVELS, default="info", help="leave out what is below")
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
@@ -116,6 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
+    flags.add_debug_flags(parser)
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 
@@ -149,6 +157,9 @@ def options(arguments: argparse.Namespace) -> Options:
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         rename_answers=arguments.rewrite_response_model,
         subset_hints=not arguments.disable_endpoint_subset_filter,
+        open_debug=arguments.open_debug,
+        explains=arguments.explain_header,
+        legacy_metric_names=arguments.legacy_metric_names,
         metrics_interval_s=_metrics_interval(arguments, config),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),
@@ -186,7 +197,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     chosen = options(arguments)
     # Standard output: whoever starts the router reads its events there.
-    log.configure(arguments.log_format, sys.stdout)
+    log.configure(arguments.log_format, sys.stdout, arguments.log_level)
     if arguments.ignored:
         structlog.get_logger().warning("flags.ignored", known=IGNORED)
     return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)

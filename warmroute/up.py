@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
     flags.add_index_flags(parser)
     flags.add_rename_flag(parser)
+    flags.add_debug_flags(parser)
     flags.add_switch(
         parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
     )

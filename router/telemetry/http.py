@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from router.errors import RouterError
 from router.telemetry.decisions import Decisions
+from router.telemetry.loopback import loopback_only
 from router.telemetry.metrics import Metrics
 
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
@@ -26,6 +27,7 @@ class Pages:
 
     Attributes:
         match: None where no precise prefix producer is configured.
+        open_debug: Clients on other machines may read everything, too.
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
         state: Everything worth knowing, as JSON-able data.
@@ -41,6 +43,7 @@ class Pages:
         state: Callable[[], Mapping[str, Any]],
         match: Match | None,
         max_body_bytes: int,
+        open_debug: bool = False,
     ) -> None:
         self.metrics = metrics
         self.decisions = decisions
@@ -49,11 +52,13 @@ class Pages:
         self.state = state
         self.match = match
         self.max_body_bytes = max_body_bytes
+        self.open_debug = open_debug
 
 
 def application(pages: Pages) -> web.Application:
     """All routes."""
-    app = web.Application(client_max_size=pages.max_body_bytes)
+    guards = () if pages.open_debug else (loopback_only,)
+    app = web.Application(client_max_size=pages.max_body_bytes, middlewares=guards)
     handlers = _Handlers(pages)
     app.add_routes(
         [

@@ -105,3 +105,10 @@ def test_renaming_answers_needs_their_bodies(tmp_path: Path) -> None:
     assert made.full_duplex_response
     assert "--rewrite-response-model" in router_command(made)
     assert not plan(tmp_path).full_duplex_response
+
+
+def test_what_opens_the_debug_pages_reaches_the_router(tmp_path: Path) -> None:
+    flags = ("--open-debug", "--explain-header", "--legacy-metric-names")
+    for given, value in ((flags, "True"), ((), "False")):
+        command = router_command(plan(tmp_path, *given))
+        assert [f"{flag}={value}" in command for flag in flags] == [True] * 3

@@ -46,6 +46,9 @@ def test_the_defaults_are_those_of_the_field() -> None:
         "max_body_bytes": 64 * 1024 * 1024,
         "endpoints": Path("e.yaml"),
         "watch_endpoints": True,
+        "open_debug": False,
+        "explains": False,
+        "legacy_metric_names": False,
     }
     assert {name: getattr(chosen, name) for name in told} == told
     assert list(chosen.config.profiles) == ["default"]

@@ -20,7 +20,9 @@ async def echo(body: bytes) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncIterator[Any]:
+async def pages(
+    match: Match | None = echo, *, ready: bool = True, open_debug: bool = False
+) -> AsyncIterator[Any]:
     decisions = Decisions()
     for name in ("a/b c", "second"):
         decisions.add(Record(request_id=name, at=1.0, kind="chat", model="m"))
@@ -33,6 +35,7 @@ async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncItera
             state=lambda: {"endpoints": []},
             match=match,
             max_body_bytes=1000,
+            open_debug=open_debug,
         )
     )
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:
@@ -87,3 +90,13 @@ async def test_decisions_are_listed_and_found_by_id() -> None:
 async def test_the_state_is_shown() -> None:
     async with pages() as client:
         assert await (await client.get("/debug/state")).json() == {"endpoints": []}
+
+
+@pytest.mark.parametrize(("open_debug", "status"), [(False, 403), (True, 200)])
+async def test_debug_pages_are_closed_to_names_from_elsewhere_unless_opened(
+    open_debug: bool, status: int
+) -> None:
+    async with pages(open_debug=open_debug) as client:
+        answer = await client.get("/debug/state", headers={"host": "elsewhere.example"})
+        assert answer.status == status
+        assert (await client.get("/healthz", headers={"host": "elsewhere.example"})).status == 200
