@@ -46,6 +46,7 @@ from router.request.parsers import apis
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.tally import Tally
 from warmroute.serve import Options
 
 ROOM_BYTES = 1024 * 1024
@@ -76,6 +77,7 @@ class Parts:
         self.pool = Pool()
         self.metrics = Metrics(self._is_known_model)
         self.decisions = Decisions()
+        self.tally = Tally(time.time())
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
@@ -89,7 +91,7 @@ class Parts:
             admitters=options.config.admission.admitters,
             apis=apis([parser.value for parser in options.config.parsers]),
             answerers=options.config.answerers,
-            observer=Journal(self.metrics, self.decisions),
+            observer=Journal(self.metrics, self.decisions, self.tally),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,

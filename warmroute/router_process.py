@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -24,6 +25,7 @@ from router.producers.prefix import PrecisePrefix
 from router.telemetry.http import Pages, application
 from router.telemetry.match import Matcher
 from router.telemetry.metrics import Sample
+from router.telemetry.page.overview import Overviews
 from router.telemetry.state import State
 from warmroute.certificates import credentials
 from warmroute.eds import EdsFile
@@ -150,6 +152,7 @@ async def _tick(parts: Parts, eds: EdsFile | None) -> None:
             eds.sync()
         for prefix in parts.prefixes:
             prefix.tick(parts.pool.snapshot())
+        parts.tally.tick(time.time(), parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
 
 
@@ -189,6 +192,17 @@ async def _serve_ports(
         ready=is_ready,
         degraded=state.degraded,
         state=state.describe,
+        overviews=Overviews(
+            pool=parts.pool,
+            outliers=parts.director.outliers,
+            prefixes=parts.prefixes,
+            loads=parts.loads,
+            tally=parts.tally,
+            decisions=parts.decisions,
+            ready=is_ready,
+            degraded=state.degraded,
+            warnings=lambda: state.config_warnings,
+        ),
         match=match,
         max_body_bytes=options.max_body_bytes,
         open_debug=options.open_debug,

@@ -15,6 +15,9 @@ from router.errors import RouterError
 from router.telemetry.decisions import Decisions
 from router.telemetry.loopback import loopback_only
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.document import document
+from router.telemetry.page.overview import Overviews
+from router.telemetry.page.stream import EventStreams
 
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
 """Body of ``POST /debug/match`` -> its answer. Raises RouterError."""
@@ -31,6 +34,7 @@ class Pages:
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
         state: Everything worth knowing, as JSON-able data.
+        overviews: What the live page shows.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Pages:
         ready: Callable[[], bool],
         degraded: Callable[[], Sequence[str]],
         state: Callable[[], Mapping[str, Any]],
+        overviews: Overviews,
         match: Match | None,
         max_body_bytes: int,
         open_debug: bool = False,
@@ -50,6 +55,7 @@ class Pages:
         self.ready = ready
         self.degraded = degraded
         self.state = state
+        self.overviews = overviews
         self.match = match
         self.max_body_bytes = max_body_bytes
         self.open_debug = open_debug
@@ -60,8 +66,11 @@ def application(pages: Pages) -> web.Application:
     guards = () if pages.open_debug else (loopback_only,)
     app = web.Application(client_max_size=pages.max_body_bytes, middlewares=guards)
     handlers = _Handlers(pages)
+    streams = EventStreams(pages.overviews, pages.decisions)
+    app.on_shutdown.append(streams.close)
     app.add_routes(
         [
+            web.get("/", handlers.page),
             web.get("/metrics", handlers.metrics),
             web.get("/healthz", handlers.healthz),
             web.get("/readyz", handlers.readyz),
@@ -69,6 +78,7 @@ def application(pages: Pages) -> web.Application:
             web.get("/debug/decisions", handlers.decisions),
             web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
+            web.get("/debug/events", streams.handle),
         ]
     )
     return app
@@ -77,6 +87,9 @@ def application(pages: Pages) -> web.Application:
 class _Handlers:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
+
+    async def page(self, request: web.Request) -> web.Response:
+        return web.Response(body=document().body, headers=document().headers)
 
     async def metrics(self, request: web.Request) -> web.Response:
         text = generate_latest(self._pages.metrics.registry)

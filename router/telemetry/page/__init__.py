@@ -1,1 +1,1 @@
-"""The live page: what is counted for it, what viewers are sent, and the one document that shows it."""
+"""The live page: what is counted for it, what is sent to viewers, and the document itself."""

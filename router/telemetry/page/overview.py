@@ -1,9 +1,10 @@
-"""What the page shows, as data: endpoints, hit rates, latency, hottest prefixes, what is degraded."""
+"""What the page shows, as data: endpoints, hit rates, latency, prefixes, what is degraded."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -142,8 +143,7 @@ class Overviews:
 
     def points(self) -> list[Point]:
         """The curves up to now."""
-        samples = list(self._tally.samples)
-        return [_point(a, b) for a, b in zip(samples, samples[1:], strict=False)]
+        return [_point(a, b) for a, b in pairwise(self._tally.samples)]
 
     def at(self, now: float) -> Overview:
         """One that is at most a second old. `now`: Unix time."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from router.errors import RouterError
 from router.pool.endpoint import Endpoint, EngineMetrics
 from router.telemetry.decisions import Record
 
@@ -127,7 +128,7 @@ class Tally:
             share.hit_tokens,
         )
 
-    def refused(self) -> None:
+    def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
         self.totals.requests += 1
         self.totals.refused += 1

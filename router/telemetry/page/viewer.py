@@ -50,7 +50,6 @@ class Viewer:
     def news(self, decisions: Decisions) -> list[Brief]:
         """What came or went on since the last call, oldest first."""
         newest = decisions.last(SHOWN)
-        seen = {(r.request_id, r.at): (r.status, r.duration_ms) for r in newest}
         changed = [record for record in newest if self._seen.get(_key(record)) != _version(record)]
         self._seen = {_key(record): _version(record) for record in newest}
         return [_brief(record) for record in reversed(changed)]
