@@ -131,6 +131,7 @@ class Director:
         short_id = request_id[: describe.MAX_NAME]
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
         record.times_ms = watch.times_ms
+        describe.trace(record, headers)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
             watch.lap("parse")

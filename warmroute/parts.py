@@ -7,6 +7,7 @@ import random
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from router.config.duration import seconds
 from router.config.load import Config
@@ -47,7 +48,11 @@ from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
 from router.telemetry.page.tally import Tally
+from warmroute.errors import StartError
 from warmroute.serve import Options
+
+if TYPE_CHECKING:
+    from warmroute.tracing import Tracing
 
 ROOM_BYTES = 1024 * 1024
 """What a gRPC message may carry besides a body."""
@@ -78,6 +83,8 @@ class Parts:
         self.metrics = Metrics(self._is_known_model)
         self.decisions = Decisions()
         self.tally = Tally(time.time())
+        self.tracing = _tracing() if options.tracing else None
+        traces = () if self.tracing is None else (self.tracing.traces,)
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
@@ -91,7 +98,7 @@ class Parts:
             admitters=options.config.admission.admitters,
             apis=apis([parser.value for parser in options.config.parsers]),
             answerers=options.config.answerers,
-            observer=Journal(self.metrics, self.decisions, self.tally),
+            observer=Journal(self.metrics, self.decisions, self.tally, *traces),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,
@@ -208,3 +215,12 @@ class Parts:
                     seconds(sidecar.timeout, "sidecar.timeout"),
                     largest,
                 )
+
+
+def _tracing() -> Tracing:
+    """Raises StartError where OpenTelemetry is not installed."""
+    try:
+        from warmroute.tracing import Tracing
+    except ImportError as error:
+        raise StartError(f"--tracing: pip install 'warmroute[otel]' ({error})") from error
+    return Tracing()

@@ -137,6 +137,8 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         for follower in followers:
             follower.close()
         context.destroy(linger=0)
+        if parts.tracing is not None:
+            await parts.tracing.close()
 
 
 def _snapshots(parts: Parts) -> list[Snapshots]:

@@ -36,7 +36,6 @@ IGNORED = (
     "--pool-group",
     "--pool-name",
     "--pool-namespace",
-    "--tracing",
     "--v",
     "-v",
     "--zap-devel",
@@ -65,6 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         open_debug: Clients on other machines may read `/debug/*`, too.
         explains: Clients may ask for decisions in a header.
         legacy_metric_names: Metrics have their older names, too.
+        tracing: Spans are sent to an OpenTelemetry collector.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
@@ -90,6 +90,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     open_debug: bool
     explains: bool
     legacy_metric_names: bool
+    tracing: bool
     metrics_interval_s: float
     drain_s: float
     bounds: Bounds
@@ -160,6 +161,7 @@ def options(arguments: argparse.Namespace) -> Options:
         open_debug=arguments.open_debug,
         explains=arguments.explain_header,
         legacy_metric_names=arguments.legacy_metric_names,
+        tracing=arguments.tracing,
         metrics_interval_s=_metrics_interval(arguments, config),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),

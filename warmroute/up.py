@@ -178,7 +178,7 @@ def _greet(plan: Plan) -> None:
     for i, (host, port) in enumerate(plan.engines, 1):
         print(f"engine-{i}   ready  {_url(host, port, '')}  (simulated, model {model})")
     print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
-    print(f"router     ready  {_url(plan.bind, plan.http_port, '/debug/state')}")
+    print(f"router     ready  {_url(plan.bind, plan.http_port, '/')}")
     print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "{EXAMPLE}"}}]}}'
     url = _url(plan.bind, plan.port, "/v1/chat/completions")

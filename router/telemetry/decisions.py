@@ -48,6 +48,7 @@ class Record(msgspec.Struct, kw_only=True):
         target_model: Model name the request was sent to.
         rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
         fairness_id: On whose account the request went.
+        traceparent: The span it belongs to, as it said; W3C's form, as `tracestate`.
         priority: That of its objective.
         endpoint: Address picked; None where the request was refused.
         refused: Why, where it was.
@@ -87,6 +88,8 @@ class Record(msgspec.Struct, kw_only=True):
     target_model: str = ""
     rewritten_by: str = ""
     fairness_id: str = "default-flow"
+    traceparent: str = ""
+    tracestate: str = ""
     priority: int = 0
     endpoint: str | None = None
     refused: str | None = None
