@@ -45,6 +45,7 @@ from router.producers.types import Producer
 from router.request.parse import Limits
 from router.request.parsers import apis
 from router.telemetry.decisions import Decisions
+from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
 from router.telemetry.page.tally import Tally
@@ -82,13 +83,22 @@ class Parts:
         self.pool = Pool()
         self.metrics = Metrics(self._is_known_model)
         self.decisions = Decisions()
-        self.tally = Tally(time.time())
         self.tracing = _tracing() if options.tracing else None
         traces = () if self.tracing is None else (self.tracing.traces,)
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
         self.producers = self._producers(options.config)
+        self.doctor = Doctor(
+            self.pool,
+            self.decisions,
+            prefixes=self.prefixes,
+            tokenizers=self.tokenizers,
+            loads=self.loads,
+            clock=time.time,
+        )
+        self.doctor.config_warnings = options.config.warnings
+        self.tally = Tally(time.time(), self.doctor.comparison)
         self.director = Director(
             profiles=options.config.profiles,
             handler=options.config.handler,
@@ -98,7 +108,9 @@ class Parts:
             admitters=options.config.admission.admitters,
             apis=apis([parser.value for parser in options.config.parsers]),
             answerers=options.config.answerers,
-            observer=Journal(self.metrics, self.decisions, self.tally, *traces),
+            observer=Journal(
+                self.metrics, self.decisions, self.doctor.comparison, self.tally, *traces
+            ),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,
@@ -115,6 +127,7 @@ class Parts:
             ),
         )
         self.pool.listen(self.director.newcomers)
+        self.pool.listen(self.doctor)
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints

@@ -39,6 +39,9 @@ log = structlog.get_logger()
 STOP_GRACE_S = 5.0
 """How long streams that are still open after the drain window may take to end."""
 
+WATCH_S = 1.0
+"""Between two looks of the doctor at what takes time to see."""
+
 TICK_S = 0.25
 """Between two looks at what changes with time: guesses, models, lost event streams."""
 
@@ -124,6 +127,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
                 group.create_task(parts.discovery.run()),
                 group.create_task(parts.scraper.run()),
                 group.create_task(_tick(parts, eds)),
+                group.create_task(_watch(parts)),
                 *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
                 *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
                 *(group.create_task(follower.polls.run()) for follower in followers),
@@ -158,6 +162,12 @@ async def _tick(parts: Parts, eds: EdsFile | None) -> None:
         await asyncio.sleep(TICK_S)
 
 
+async def _watch(parts: Parts) -> None:
+    while True:
+        parts.doctor.tick()
+        await asyncio.sleep(WATCH_S)
+
+
 async def _serve_ports(
     parts: Parts,
     followers: list[EventFollower],
@@ -177,6 +187,7 @@ async def _serve_ports(
     )
     state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)
+    parts.metrics.watch(parts.doctor.samples)
     parts.metrics.watch(_tasks)
 
     def is_ready() -> bool:
@@ -207,6 +218,7 @@ async def _serve_ports(
         ),
         match=match,
         max_body_bytes=options.max_body_bytes,
+        doctor=parts.doctor.describe,
         open_debug=options.open_debug,
     )
     runner = web.AppRunner(application(pages), access_log=None)

@@ -11,6 +11,8 @@ from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from router.config.duration import seconds
+from router.config.errors import ConfigError
 from router.errors import RouterError
 from router.telemetry.decisions import Decisions
 from router.telemetry.loopback import loopback_only
@@ -22,7 +24,14 @@ from router.telemetry.page.stream import EventStreams
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
 """Body of ``POST /debug/match`` -> its answer. Raises RouterError."""
 
+Findings = Callable[[float | None], Mapping[str, Any]]
+"""What is wrong; the argument is for how long events may stay away, in seconds."""
+
 DEFAULT_LIMIT = 50
+
+
+def _no_findings(silence_s: float | None) -> Mapping[str, Any]:
+    return {"findings": []}
 
 
 class Pages:
@@ -30,6 +39,7 @@ class Pages:
 
     Attributes:
         match: None where no precise prefix producer is configured.
+        doctor: What is wrong, and what mends it.
         open_debug: Clients on other machines may read everything, too.
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
@@ -48,6 +58,7 @@ class Pages:
         overviews: Overviews,
         match: Match | None,
         max_body_bytes: int,
+        doctor: Findings = _no_findings,
         open_debug: bool = False,
     ) -> None:
         self.metrics = metrics
@@ -58,6 +69,7 @@ class Pages:
         self.overviews = overviews
         self.match = match
         self.max_body_bytes = max_body_bytes
+        self.doctor = doctor
         self.open_debug = open_debug
 
 
@@ -79,6 +91,7 @@ def application(pages: Pages) -> web.Application:
             web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
             web.get("/debug/events", streams.handle),
+            web.get("/debug/doctor", handlers.doctor),
         ]
     )
     return app
@@ -123,6 +136,14 @@ class _Handlers:
         if record is None:
             return _error(404, f"no decision of request {request_id!r} is kept")
         return _json(record)
+
+    async def doctor(self, request: web.Request) -> web.Response:
+        silence = request.query.get("silence")
+        try:
+            silence_s = None if silence is None else seconds(silence, "silence")
+        except ConfigError as error:
+            return _error(400, str(error))
+        return _json(self._pages.doctor(silence_s))
 
     async def state(self, request: web.Request) -> web.Response:
         return _json(self._pages.state())

@@ -98,16 +98,18 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """What happened between two samples."""
+    """What happened between two samples.
+
+    Attributes:
+        failed: Requests that were refused or failed.
+        checked: What was predicted, and what engines found.
+    """
 
     at: float
     seconds: float
     requests: int
     failed: int
-    prompt_tokens: int
-    predicted_tokens: int
-    queried_tokens: float
-    hit_tokens: float
+    checked: Share
     p50_ms: float | None
     p95_ms: float | None
 
@@ -260,10 +262,7 @@ def _point(before: Sample, after: Sample) -> Point:
         seconds=after.at - before.at,
         requests=now.requests - then.requests,
         failed=now.failed + now.refused - then.failed - then.refused,
-        prompt_tokens=now.prompt_tokens - then.prompt_tokens,
-        predicted_tokens=now.predicted_tokens - then.predicted_tokens,
-        queried_tokens=now.queried_tokens - then.queried_tokens,
-        hit_tokens=now.hit_tokens - then.hit_tokens,
+        checked=now.checked - then.checked,
         p50_ms=after.p50_ms,
         p95_ms=after.p95_ms,
     )

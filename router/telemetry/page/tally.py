@@ -6,13 +6,16 @@ happened between them. A request costs a few additions, whether or not anybody l
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from router.errors import RouterError
-from router.pool.endpoint import Endpoint, EngineMetrics
+from router.pool.endpoint import Endpoint
+from router.telemetry.comparison import Comparison, Predicted
 from router.telemetry.decisions import Record
 
 INTERVAL_S = 2.0
@@ -29,12 +32,12 @@ GUESS = "guess"
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What one endpoint was given.
+    """What one endpoint was given. All but `requests` is known only as far as it was looked at.
 
     Attributes:
         requests: Requests it was picked for.
-        prompt_tokens: Their prompts' tokens, where they are known.
-        predicted_tokens: Those of them it was expected to reuse.
+        prompt_tokens: Prompts' tokens of the requests it answered, where they are known.
+        predicted_tokens: Those of them it was expected to find in its GPU memory.
         queried_tokens: Prompt tokens that it looked up in its prefix cache, as it says.
         hit_tokens: Those it found.
     """
@@ -44,6 +47,15 @@ class Share(msgspec.Struct, frozen=True):
     predicted_tokens: int = 0
     queried_tokens: float = 0.0
     hit_tokens: float = 0.0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(*map(operator.add, _fields(self), _fields(other)))
+
+    def __sub__(self, other: Share) -> Share:
+        return Share(*map(operator.sub, _fields(self), _fields(other)))
+
+
+_NOTHING = Share()
 
 
 class Totals(msgspec.Struct):
@@ -56,8 +68,7 @@ class Totals(msgspec.Struct):
         prompt_tokens: Of requests whose tokens are known.
         predicted_tokens: Those of them that were expected to be reused.
         tiers: Those by the tier that holds them.
-        queried_tokens: Prompt tokens that engines looked up in their prefix caches.
-        hit_tokens: Those they found.
+        checked: Of all endpoints that count hits: what was predicted, and what they found.
         shares: Endpoint address -> what it was given.
     """
 
@@ -67,8 +78,7 @@ class Totals(msgspec.Struct):
     prompt_tokens: int = 0
     predicted_tokens: int = 0
     tiers: dict[str, int] = {}
-    queried_tokens: float = 0.0
-    hit_tokens: float = 0.0
+    checked: Share = _NOTHING
     shares: dict[str, Share] = {}
 
     def copy(self) -> Totals:
@@ -94,12 +104,13 @@ class Sample(msgspec.Struct, frozen=True):
 class Tally:
     """Told of each request, and of each moment."""
 
-    def __init__(self, started_at: float) -> None:
-        """`started_at`: Unix time."""
+    def __init__(self, started_at: float, comparison: Comparison) -> None:
+        """`started_at`: Unix time. `comparison`: what was predicted, by endpoint."""
         self.totals = Totals()
+        self._comparison = comparison
         self._samples: deque[Sample] = deque([Sample(started_at, Totals())], maxlen=KEPT)
         self._took_ms: list[float] = []
-        self._engines: dict[str, EngineMetrics] = {}
+        self._engines: dict[str, _Looked] = {}
 
     @property
     def samples(self) -> Sequence[Sample]:
@@ -110,23 +121,14 @@ class Tally:
         """A request has its endpoint."""
         totals, endpoint = self.totals, record.endpoint or ""
         totals.requests += 1
+        totals.shares[endpoint] = totals.shares.get(endpoint, _NOTHING) + _ONE
         if len(self._took_ms) < SAMPLED:
             self._took_ms.append(record.took_ms)
-        share = totals.shares.get(endpoint, _NOTHING)
-        prompt, predicted = record.prompt_tokens or 0, 0
         if record.prompt_tokens is not None:
+            totals.prompt_tokens += record.prompt_tokens
             predicted = record.predicted_cached_tokens or 0
-            totals.prompt_tokens += prompt
-        if predicted:
             totals.predicted_tokens += predicted
             self._by_tier(record, predicted)
-        totals.shares[endpoint] = Share(
-            share.requests + 1,
-            share.prompt_tokens + prompt,
-            share.predicted_tokens + predicted,
-            share.queried_tokens,
-            share.hit_tokens,
-        )
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
@@ -160,37 +162,59 @@ class Tally:
             tiers[GUESS] = tiers.get(GUESS, 0) + left
 
     def _read_engines(self, endpoints: Sequence[Endpoint]) -> None:
-        """Add what engines counted since the last look, and forget those that are gone."""
+        """Add what was predicted and found since the last look; forget endpoints that are gone."""
         known, self._engines = self._engines, {}
+        totals = self.totals
         for endpoint in endpoints:
-            if endpoint.metrics is not None:
-                self._engines[endpoint.address] = endpoint.metrics
-                self._add(endpoint.address, endpoint.metrics, known.get(endpoint.address))
+            now = self._looked(endpoint)
+            if now is None:
+                continue
+            address = endpoint.address
+            self._engines[address] = now
+            more = _grown(now, known.get(address, now))
+            totals.checked += more
+            totals.shares[address] = totals.shares.get(address, _NOTHING) + more
         here = {endpoint.address for endpoint in endpoints}
-        for address in [a for a in self.totals.shares if a not in here]:
-            del self.totals.shares[address]
+        for address in [a for a in totals.shares if a not in here]:
+            del totals.shares[address]
 
-    def _add(self, address: str, now: EngineMetrics, before: EngineMetrics | None) -> None:
-        queries, hits = now.prefix_queries, now.prefix_hits
-        if before is None or queries is None or hits is None:
-            return
-        if before.process_start == now.process_start:
-            # What it counted before a restart is in the totals already.
-            queries = max(queries - (before.prefix_queries or 0.0), 0.0)
-            hits = max(hits - (before.prefix_hits or 0.0), 0.0)
-        if not queries:
-            return
-        totals, share = self.totals, self.totals.shares.get(address, _NOTHING)
-        totals.queried_tokens += queries
-        totals.hit_tokens += hits
-        totals.shares[address] = msgspec.structs.replace(
-            share,
-            queried_tokens=share.queried_tokens + queries,
-            hit_tokens=share.hit_tokens + hits,
+    def _looked(self, endpoint: Endpoint) -> _Looked | None:
+        """None for one that counts no hits."""
+        metrics = endpoint.metrics
+        if metrics is None or metrics.prefix_queries is None or metrics.prefix_hits is None:
+            return None
+        told = self._comparison.predicted.get(endpoint.address, Predicted())
+        return _Looked(
+            metrics.process_start,
+            Share(
+                prompt_tokens=told.prompt_tokens,
+                predicted_tokens=told.cached_tokens,
+                queried_tokens=metrics.prefix_queries,
+                hit_tokens=metrics.prefix_hits,
+            ),
         )
 
 
-_NOTHING = Share()
+class _Looked(msgspec.Struct, frozen=True):
+    """The counters of one endpoint at one moment, and which process they are of."""
+
+    process_start: float | None
+    counted: Share
+
+
+_ONE = Share(requests=1)
+
+
+def _grown(now: _Looked, before: _Looked) -> Share:
+    if now.process_start != before.process_start:
+        # What it counted before a restart is in the totals already.
+        found = (before.counted.prompt_tokens, before.counted.predicted_tokens)
+        return now.counted - Share(0, *found)
+    return Share(*(max(n, 0) for n in _fields(now.counted - before.counted)))
+
+
+def _fields(share: Share) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(share)
 
 
 def since(now: Totals, before: Totals) -> Totals:
@@ -202,23 +226,14 @@ def since(now: Totals, before: Totals) -> Totals:
         prompt_tokens=now.prompt_tokens - before.prompt_tokens,
         predicted_tokens=now.predicted_tokens - before.predicted_tokens,
         tiers={tier: n - before.tiers.get(tier, 0) for tier, n in now.tiers.items()},
-        queried_tokens=now.queried_tokens - before.queried_tokens,
-        hit_tokens=now.hit_tokens - before.hit_tokens,
-        shares={a: _more(share, before.shares.get(a)) for a, share in now.shares.items()},
+        checked=now.checked - before.checked,
+        shares={a: _more(share, before.shares.get(a, _NOTHING)) for a, share in now.shares.items()},
     )
 
 
-def _more(now: Share, before: Share | None) -> Share:
+def _more(now: Share, before: Share) -> Share:
     # An endpoint that left and came back began anew.
-    if before is None or before.requests > now.requests:
-        return now
-    return Share(
-        now.requests - before.requests,
-        now.prompt_tokens - before.prompt_tokens,
-        now.predicted_tokens - before.predicted_tokens,
-        now.queried_tokens - before.queried_tokens,
-        now.hit_tokens - before.hit_tokens,
-    )
+    return now if before.requests > now.requests else now - before
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:

@@ -8,6 +8,7 @@ import pytest
 from router.pool.outliers import Outliers
 from router.producers.facts import Facts
 from router.producers.inflight import InFlightLoad
+from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions
 from router.telemetry.page.overview import Overview, Overviews
 from router.telemetry.page.tally import Tally
@@ -24,7 +25,8 @@ class Shop:
         self.pool = self.fixture.pool
         self.outliers = Outliers(lambda: 100.0)
         self.load = InFlightLoad("load")
-        self.tally, self.decisions = Tally(90.0), Decisions()
+        self.comparison, self.decisions = Comparison(), Decisions()
+        self.tally = Tally(90.0, self.comparison)
         self.degraded: list[str] = []
         self.overviews = Overviews(
             pool=self.pool,
@@ -65,7 +67,7 @@ def test_endpoints_are_shown_with_load_trust_and_share_of_traffic() -> None:
     assert (a.share, b.share) == (0.75, 0.25)
     assert (a.trust, b.trust) == ("exact", "stale")
     assert (a.blocks, a.in_flight, b.in_flight) == (2, 1, 0)
-    assert (a.recent.requests, a.recent.predicted_tokens) == (3, 96)
+    assert a.recent.requests == 3
     assert (a.waiting, a.kv_usage) == (None, None)
 
 
@@ -99,7 +101,7 @@ def test_curves_are_what_happened_between_two_copies() -> None:
     shop.tally.tick(92.0, ())
     shop.tally.tick(94.0, ())
     first, second = shop.overviews.points()
-    assert (first.requests, first.predicted_tokens, first.p50_ms) == (1, 32, 3.0)
+    assert (first.requests, first.failed, first.p50_ms) == (1, 0, 3.0)
     assert (second.requests, second.p50_ms, second.seconds) == (0, None, 2.0)
     assert shop.at(95.0).point == second
 
