@@ -142,6 +142,7 @@ class Tally:
 
     def tick(self, now: float, endpoints: Sequence[Endpoint]) -> None:
         """Keep a copy where it is time for one. `now`: Unix time."""
+        self._begin(endpoints)
         if now - self._samples[-1].at < INTERVAL_S:
             return
         self._read_engines(endpoints)
@@ -160,6 +161,14 @@ class Tally:
             left -= tokens
         if left:
             tiers[GUESS] = tiers.get(GUESS, 0) + left
+
+    def _begin(self, endpoints: Sequence[Endpoint]) -> None:
+        """Note where an endpoint's counters stand as soon as they are known."""
+        for endpoint in endpoints:
+            if endpoint.address not in self._engines:
+                looked = self._looked(endpoint)
+                if looked is not None:
+                    self._engines[endpoint.address] = looked
 
     def _read_engines(self, endpoints: Sequence[Endpoint]) -> None:
         """Add what was predicted and found since the last look; forget endpoints that are gone."""

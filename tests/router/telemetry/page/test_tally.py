@@ -111,6 +111,16 @@ def test_predictions_are_held_against_what_engines_count_from_the_first_look_on(
     assert engine.tally.totals.shares[A] == Share(0, 50, 16, 50.0, 16.0)
 
 
+def test_counters_are_noted_before_the_first_copy_is_due() -> None:
+    engine = Engine()
+    engine.tally.tick(
+        0.1, [make.endpoint(A, prefix_queries=100.0, prefix_hits=40.0, process_start=1.0)]
+    )
+    engine.answer(50, {"gpu": 1}, 16)
+    engine.look(150.0, 56.0)
+    assert engine.tally.totals.checked == Share(0, 50, 16, 50.0, 16.0)
+
+
 def test_after_a_restart_an_engine_counts_from_zero() -> None:
     engine = Engine()
     engine.look(100.0, 40.0)
