@@ -3,6 +3,7 @@ FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY indexer indexer
+COPY pd_sidecar pd_sidecar
 COPY router router
 COPY simulator simulator
 COPY tokenizer_sidecar tokenizer_sidecar

@@ -6,14 +6,28 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from bench import dynamo, envoy_requests, idle, index_match, kv_events, long_prompts, output_tokens
+from bench import (
+    bodies,
+    decision,
+    dynamo,
+    envoy_requests,
+    idle,
+    index_match,
+    kv_events,
+    long_prompts,
+    output_tokens,
+    tokens,
+)
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
+    "decision": decision.figures,
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,
+    "tokens": tokens.figures,
     "envoy_requests": envoy_requests.figures,
+    "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
     "dynamo": dynamo.figures,

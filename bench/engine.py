@@ -94,6 +94,7 @@ async def _serve_until_told(pipe: Connection, hosts: Sequence[str], behaviour: B
         b"GET /v1/models": _page(_MODELS, "application/json"),
         b"POST /v1/completions": _page(_COMPLETION, "application/json"),
         b"POST /v1/chat/completions": _page(_COMPLETION, "application/json"),
+        b"POST /v1/embeddings": _page(_COMPLETION, "application/json"),
     }
     loop = asyncio.get_running_loop()
     servers = [

@@ -48,11 +48,13 @@ class Sidecar(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def sidecar(models: Mapping[str, Path]) -> Iterator[Sidecar]:
+def sidecar(models: Mapping[str, Path], workers: int | None = None) -> Iterator[Sidecar]:
     """A sidecar with these models, which it may still be loading; stopped at the end."""
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder) / "s"
-        flags = [flag for name, path in models.items() for flag in ("--model", f"{name}={path}")]
+        flags = [f"--model={name}={path}" for name, path in models.items()]
+        if workers is not None:
+            flags.append(f"--workers={workers}")
         command = python("tokenizer", "--socket", str(socket), *flags)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -98,7 +98,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def stack(engines: int, *router_flags: str) -> Iterator[Stack]:
+def stack(engines: int, *router_flags: str, full_duplex: bool = False) -> Iterator[Stack]:
     """Start all, wait until it serves, and stop all at the end. Raises StackError."""
     network = _network()
     hosts = [f"{network}.{2 + i}" for i in range(engines)]
@@ -116,7 +116,7 @@ def stack(engines: int, *router_flags: str) -> Iterator[Stack]:
                 f"--endpoints={endpoints}",
                 *router_flags,
             ],
-            "envoy": _envoy(folder, host, port, bare_port, grpc_port),
+            "envoy": _envoy(folder, host, port, bare_port, grpc_port, full_duplex),
         }
         started = Stack(
             host=host,
@@ -194,8 +194,16 @@ def _endpoints(
     return path
 
 
-def _envoy(folder: Path, host: str, port: int, bare_port: int, router_port: int) -> list[str]:
-    settings = EnvoySettings(host=host, port=port, router_host=host, router_port=router_port)
+def _envoy(
+    folder: Path, host: str, port: int, bare_port: int, router_port: int, full_duplex: bool
+) -> list[str]:
+    settings = EnvoySettings(
+        host=host,
+        port=port,
+        router_host=host,
+        router_port=router_port,
+        full_duplex=full_duplex,
+    )
     config = json.loads(render(settings))
     listeners = config["staticResources"]["listeners"]
     listeners.append(_bare(listeners[0], bare_port))

@@ -1,206 +1,183 @@
-"""Token ids: encoding against the tokenizers library, rendering, the sidecar's cost. IO."""
+"""Token ids: what encoding and rendering cost, against the tokenizers library on the same text. IO.
+
+All times are CPU time of this process, the least of some rounds: noise only ever adds.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import uvloop
 from tokenizers import Tokenizer
 
-from bench import prompts
+from bench import prompts, token_service
 from bench.figures import Figure
 from bench.report import report
-from bench.sidecar import Exchange, Sidecar, sidecar
 from simulator.config import BUNDLED_MODEL_DIR
 from tests.support import npm_models
+from tokenizer_sidecar.chat_template import ChatTemplate
 from tokenizer_sidecar.encode import Encoder
-from tokenizer_sidecar.render import Renderer
+from tokenizer_sidecar.errors import Unsupported
 
-TEXT_CHARS = 400_000
 NEW_SHARE = 0.05
 TURNS = 200
 SHORT_TOKENS = 200
 
 COLD_RATIO = 10
 WARM_RATIO = 100
-BUDGET_SHORT_CORE_MS = 0.3
+Given = TypeVar("Given")
 
-SLOW = "gemma3"
-"""The model whose prompts are encoded by the tokenizers library."""
+BASELINE = "1 (tokenizers, same run)"
 
 
 class Size(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """How much is measured.
+
+    Attributes:
+        models: Those that are not installed are left out.
+        chars: Of a text.
+        rounds: Of each measurement.
+        service: How much of the sidecar.
+    """
 
     models: Sequence[str] = ("tiny", *npm_models.NAMES)
-    chars: int = TEXT_CHARS
+    chars: int = 400_000
     rounds: int = 5
-    requests: int = 3000
+    service: token_service.Size = token_service.Size()
 
 
 def figures(size: Size = Size()) -> list[Figure]:  # noqa: B008 - frozen
     """Measure all of it, for the models that are installed."""
-    found = dict(_directories(size.models))
+    found = {"tiny": BUNDLED_MODEL_DIR} | {
+        name: directory
+        for name in size.models
+        if name in npm_models.NAMES and (directory := npm_models.installed(name)) is not None
+    }
     measured: list[Figure] = []
     for name, directory in found.items():
-        measured += _encoding(name, directory, size)
-    for name in ("qwen3", "tiny"):
-        if name in found:
-            measured += _rendering(name, found[name], size)
-    return measured + uvloop.run(_services(found, size))
+        one = _Model(name, directory, size)
+        measured += [*one.long_text(), one.memory(), one.growing_chat(), one.short_prompts()]
+    return measured + uvloop.run(token_service.figures(found, size.service))
 
 
-async def _services(found: Mapping[str, Path], size: Size) -> list[Figure]:
-    measured = await _short_prompts(found["tiny"], size)
-    if SLOW in found:
-        measured.append(await _beside_long_prompts(found, size))
-    return measured
+class _Model:
+    """One model's encoder beside the library's."""
 
+    def __init__(self, name: str, directory: Path, size: Size) -> None:
+        content = (directory / "tokenizer.json").read_bytes()
+        # First, as it is half as fast again where its tables lie in memory that others have left.
+        self._library = Tokenizer.from_buffer(content)
+        began = time.process_time()
+        self._encoder = Encoder(Tokenizer.from_buffer(content), content)
+        self._load_s = time.process_time() - began
+        self._template = ChatTemplate.load(directory)
+        self._name, self._size = name, size
+        self._fast = self._encoder.method.fast
 
-def _directories(names: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    yield "tiny", BUNDLED_MODEL_DIR
-    for name in names:
-        directory = npm_models.installed(name) if name in npm_models.NAMES else None
-        if directory is not None:
-            yield name, directory
+    def long_text(self) -> Iterator[Figure]:
+        """A text that is new, the same again, and with a new end."""
+        chars, rounds = self._size.chars, self._size.rounds
+        texts = [text(chars, i) for i in range(rounds)]
+        shared = texts[0][: round(chars * (1 - NEW_SHARE))]
+        ended = [shared + text(chars - len(shared), 100 + i) for i in range(rounds)]
+        took = least_ms(self._by_library, texts)
+        goals: Sequence[tuple[str, Sequence[str], int | None]] = (
+            ("first time", texts, COLD_RATIO),
+            ("last 5 % new", ended, WARM_RATIO),
+            ("again", texts, WARM_RATIO),
+        )
+        for what, given, goal in goals:
+            ours = least_ms(self._encode, given)
+            note = f"{ours:.2f} ms; library {took:.0f} ms"
+            if what == "first time":
+                tokens = len(self._encode(texts[0])) // 4
+                note += f"; {tokens} tokens; {self._encoder.method}; loaded in {self._load_s:.1f} s"
+            yield self._ratio(f"{chars // 1000} KB, {what}", took, ours, goal, note)
 
+    def memory(self) -> Figure:
+        """What the cache takes for the texts that were encoded so far."""
+        stats = self._encoder.cache_stats()
+        return Figure(
+            name=f"{self._name}, cache per token",
+            value=stats.bytes / stats.new_tokens,
+            unit="bytes",
+            note=f"{stats.entries} pieces, text and ids; none was forgotten",
+        )
 
-def _encoding(name: str, directory: Path, size: Size) -> list[Figure]:
-    content = (directory / "tokenizer.json").read_bytes()
-    library = Tokenizer.from_buffer(content)
-    began = time.process_time()
-    encoder = Encoder(Tokenizer.from_buffer(content), content)
-    load_s = time.process_time() - began
-    texts = [_text(size.chars, i) for i in range(size.rounds)]
-    shared = texts[0][: round(size.chars * (1 - NEW_SHARE))]
-    ended = [shared + _text(size.chars - len(shared), 100 + i) for i in range(size.rounds)]
+    def growing_chat(self) -> Figure:
+        """A chat that is sent again with each turn."""
+        each = self._size.chars // TURNS
+        contents = [text(each, 200 + i) for i in range(TURNS)]
+        chats = [self._chat(contents[: turn + 1]) for turn in range(TURNS)]
+        rendering = _mean_ms(self._render, chats)
+        rendered = [self._render(chat) for chat in chats]
+        ours = _mean_ms(self._encode, rendered)
+        # Its cost is linear in the text, so that some turns tell that of all.
+        took = _mean_ms(self._by_library, rendered[TURNS // 20 :: TURNS // 10])
+        note = f"a turn: {ours:.2f} ms, {rendering:.2f} ms to render; library {took:.0f} ms"
+        return self._ratio(f"{TURNS} turns, one by one", took, ours, WARM_RATIO, note)
 
-    def encode(text: str) -> bytes:
-        return encoder.encode_packed(text, add_special_tokens=False)
+    def short_prompts(self) -> Figure:
+        """Prompts of 200 tokens that are all new."""
+        chars = round(SHORT_TOKENS * prompts.BYTES_PER_TOKEN)
+        texts = [text(chars, 1000 + i) for i in range(50 * self._size.rounds)]
+        took, ours = (_mean_ms(by, texts) for by in (self._by_library, self._encode))
+        note = f"{ours * 1e3:.0f} us; library {took * 1e3:.0f} us"
+        return self._ratio(f"{SHORT_TOKENS}-token prompts", took, ours, None, note)
 
-    by_library = _ms(lambda i: library.encode(texts[i], add_special_tokens=False), size.rounds)
-    cold = _ms(lambda i: encode(texts[i]), size.rounds)
-    again = _ms(lambda i: encode(texts[i]), size.rounds)
-    last = _ms(lambda i: encode(ended[i]), size.rounds)
-    tokens = len(encode(texts[0])) // 4
-    note = (
-        f"{encoder.method}; {tokens} tokens, library {by_library:.0f} ms; loaded in {load_s:.1f} s"
-    )
-    ratios: Mapping[str, tuple[float, int | None]] = {
-        "first time": (cold, COLD_RATIO if encoder.method.fast else None),
-        "again": (again, WARM_RATIO),
-        "last 5 % new": (last, WARM_RATIO if encoder.method.fast else None),
-    }
-    return [
-        Figure(
-            name=f"{name}, {size.chars // 1000} KB, {what}",
-            value=by_library / took,
+    def _ratio(self, what: str, took: float, ours: float, goal: int | None, note: str) -> Figure:
+        return Figure(
+            name=f"{self._name}, {what}",
+            value=took / ours,
             unit="x",
-            budget=budget,
+            budget=goal if self._fast else None,
             floor=True,
-            baseline="1 (tokenizers, same run)",
-            note=f"{took:.2f} ms; {note}",
+            baseline=BASELINE,
+            note=note,
         )
-        for what, (took, budget) in ratios.items()
-    ]
+
+    def _encode(self, given: str) -> bytes:
+        return self._encoder.encode_packed(given, add_special_tokens=False)
+
+    def _by_library(self, given: str) -> list[int]:
+        ids: list[int] = self._library.encode(given, add_special_tokens=False).ids
+        return ids
+
+    def _chat(self, contents: Sequence[str]) -> Mapping[str, object]:
+        body: Mapping[str, object] = msgspec.json.decode(prompts.chat(self._name, contents))
+        return body
+
+    def _render(self, chat: Mapping[str, object]) -> str:
+        try:
+            return self._template.render(chat)
+        except Unsupported:  # a model without a template
+            messages = msgspec.convert(chat["messages"], list[dict[str, str]])
+            return "".join(
+                f"<|start|>{message['role']}<|message|>{message['content']}<|end|>"
+                for message in messages
+            )
 
 
-def _rendering(name: str, directory: Path, size: Size) -> list[Figure]:
-    renderer = Renderer.load(directory)
-    each = size.chars // TURNS
-    contents = [_text(each, i) for i in range(TURNS - 1)]
-    body = msgspec.json.decode(prompts.chat(name, contents))
-    renderer.packed_chat(body)
-    return [
-        Figure(
-            name=f"{name}, {TURNS} turns, render",
-            value=_ms(lambda _: renderer.prompt(body), size.rounds),
-            unit="ms",
-            note=f"{size.chars // 1000} KB",
-        ),
-        Figure(
-            name=f"{name}, {TURNS} turns, render and find again",
-            value=_ms(lambda _: renderer.packed_chat(body), size.rounds),
-            unit="ms",
-        ),
-    ]
-
-
-async def _short_prompts(directory: Path, size: Size) -> list[Figure]:
-    with sidecar({"tiny": directory}) as running:
-        await _spent(running, _short(size.requests, 0))
-        bodies = _short(size.requests, size.requests)
-        spent = [await _spent(running, bodies) for _ in "12"]
-    return [
-        Figure(
-            name=f"{SHORT_TOKENS}-token chat, sidecar, {what}",
-            value=value,
-            unit="core-ms",
-            budget=BUDGET_SHORT_CORE_MS,
-            note="the whole process: stream, JSON, template, encoding",
-        )
-        for what, value in zip(("new", "seen before"), spent, strict=True)
-    ]
-
-
-def _short(count: int, seed: int) -> list[bytes]:
-    return [prompts.chat("tiny", [prompts.text(SHORT_TOKENS, seed + i)]) for i in range(count)]
-
-
-async def _spent(running: Sidecar, bodies: Sequence[bytes]) -> float:
-    """Core-ms of the sidecar per request."""
-    async with Exchange.open(running.socket) as exchange:
-        before = running.cpu_s()
-        await exchange.all_of("tiny", bodies)
-        return (running.cpu_s() - before) * 1e3 / len(bodies)
-
-
-async def _beside_long_prompts(directories: Mapping[str, Path], size: Size) -> Figure:
-    """How long short chats take while prompts of 260k tokens are encoded the slow way."""
-    with sidecar({"tiny": directories["tiny"], SLOW: directories[SLOW]}) as running:
-        latencies = await _latencies(running, size)
-    latencies.sort()
-    return Figure(
-        name="short chat beside 260k-token prompts, p99",
-        value=latencies[round(0.99 * (len(latencies) - 1))] * 1e3,
-        unit="ms",
-        note=f"median {latencies[len(latencies) // 2] * 1e3:.2f} ms, most {latencies[-1] * 1e3:.1f}"
-        f" ms; {SLOW}, by the tokenizers library, two at a time",
-    )
-
-
-async def _latencies(running: Sidecar, size: Size) -> list[float]:
-    found: list[float] = []
-    async with Exchange.open(running.socket) as exchange, asyncio.TaskGroup() as group:
-        long = [prompts.chat(SLOW, [_text(size.chars * 5 // 2, 50 + i)]) for i in range(4)]
-        slow = group.create_task(exchange.all_of(SLOW, long))
-        for body in _short(size.requests, 10**6):
-            if slow.done():
-                break
-            began = time.perf_counter()
-            await exchange.one("tiny", body)
-            found.append(time.perf_counter() - began)
-            await asyncio.sleep(0.002)
-    return found
-
-
-def _text(chars: int, seed: int) -> str:
+def text(chars: int, seed: int) -> str:
+    """Prose of exactly so many characters."""
     return prompts.text(round(chars / prompts.BYTES_PER_TOKEN) + 1, seed)[:chars]
 
 
-def _ms(work: Callable[[int], object], rounds: int) -> float:
-    """Least CPU milliseconds of one call: on a shared machine noise only ever adds."""
-    times = []
-    for i in range(rounds):
-        began = time.process_time_ns()
-        work(i)
-        times.append((time.process_time_ns() - began) / 1e6)
-    return min(times)
+def least_ms(work: Callable[[Given], object], given: Sequence[Given]) -> float:
+    """CPU milliseconds of the cheapest call."""
+    return min(_mean_ms(work, [each]) for each in given)
+
+
+def _mean_ms(work: Callable[[Given], object], given: Sequence[Given]) -> float:
+    began = time.process_time_ns()
+    for each in given:
+        work(each)
+    return (time.process_time_ns() - began) / 1e6 / len(given)
 
 
 if __name__ == "__main__":

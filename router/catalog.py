@@ -8,12 +8,17 @@ import msgspec
 
 from router.admission.probabilistic import ProbabilisticAdmitter
 from router.admission.saturation import Detector
+from router.pool.core_metrics import CoreMetricsParameters
 from router.pool.sources import (
-    CoreMetricsParameters,
+    DcgmExtractorParameters,
+    DcgmSourceParameters,
     EndpointNotificationParameters,
     FileDiscoveryParameters,
     MetricsSourceParameters,
+    ModelsExtractorParameters,
+    ModelsSourceParameters,
 )
+from router.pool.topology import TopologyLabels
 from router.producers.agent_identity import AgentIdentityParameters
 from router.producers.approx_parameters import ApproxPrefixParameters
 from router.producers.burst_parameters import BurstPrefixParameters
@@ -214,11 +219,16 @@ PROVIDES: Mapping[str, tuple[type, ...]] = {
 
 SOURCES: Mapping[str, type[msgspec.Struct]] = {
     "metrics-data-source": MetricsSourceParameters,
+    "models-data-source": ModelsSourceParameters,
+    "dcgm-data-source": DcgmSourceParameters,
     "endpoint-notification-source": EndpointNotificationParameters,
 }
 
 EXTRACTORS: Mapping[str, type[msgspec.Struct]] = {
     "core-metrics-extractor": CoreMetricsParameters,
+    "models-data-extractor": ModelsExtractorParameters,
+    "dcgm-extractor": DcgmExtractorParameters,
+    "topology-extractor": TopologyLabels,
 }
 
 DISCOVERIES: Mapping[str, type[msgspec.Struct]] = {

@@ -72,15 +72,15 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     """Where it goes, and what was known."""
     primary = _bounded(made.primary)
     record.endpoint = made.endpoint.address
-    record.profile, record.disaggregation = primary.profile, made.kind
+    record.profile, record.stages = primary.profile, made.kind
     record.totals, record.scores, record.weights = primary.totals, primary.scores, primary.weights
     record.dropped = (*map(_named, made.left_out), *primary.dropped)
     shown = len(made.primary.totals)
     record.candidates = shown + sum(len(step.addresses) for step in made.primary.dropped)
     record.fallbacks = tuple(_fallbacks(facts, made))
-    _prefix(record, facts, primary)
-    record.prefill = _stage(made.prefill, facts)
-    record.encode = _stage(made.encode, facts)
+    _prefix(record, facts, made, primary)
+    record.prefill = _stage(made.prefill)
+    record.encode = _stage(made.encode)
 
 
 def short(record: Record) -> str:
@@ -114,7 +114,7 @@ def dropped(
     return msgspec.structs.replace(made, left_out=(gone, *made.left_out))
 
 
-def _prefix(record: Record, facts: Facts, primary: Outcome) -> None:
+def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> None:
     """What is held of the prompt, and by whom."""
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
@@ -126,9 +126,11 @@ def _prefix(record: Record, facts: Facts, primary: Outcome) -> None:
     record.prefix = match.held
     if len(match.held) > MAX_ADDRESSES:
         record.prefix = {a: held for a, held in match.held.items() if a in primary.totals}
-    record.predicted_cached_tokens = _reusable(primary.endpoint, tokens, match)
+    # A cache that counts is that of the endpoint that computes the prompt.
+    computing = made.endpoint if made.prefill is None else made.prefill.endpoint
+    record.predicted_cached_tokens = _reusable(computing, tokens, match)
     lookup = facts.get(Lookup)
-    held = match.held.get(primary.endpoint.address)
+    held = match.held.get(computing.address)
     if lookup is not None and held is not None and held.speculative:
         record.prefix_id = f"{lookup.readings[0].hashes[held.speculative - 1]:016x}"
 
@@ -142,18 +144,13 @@ def _reusable(endpoint: Endpoint, tokens: Tokens, match: PrefixMatch) -> int:
     return min(blocks, last // match.block_size) * match.block_size
 
 
-def _stage(outcome: Outcome | None, facts: Facts) -> StageRecord | None:
+def _stage(outcome: Outcome | None) -> StageRecord | None:
     if outcome is None:
         return None
-    tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
-    predicted = None
-    if tokens is not None and match is not None:
-        predicted = _reusable(outcome.endpoint, tokens, match)
     bounded = _bounded(outcome)
     return StageRecord(
         profile=outcome.profile,
         endpoints=tuple(target.address for target in outcome.targets),
-        predicted_cached_tokens=predicted,
         totals=bounded.totals,
         scores=bounded.scores,
         weights=bounded.weights,

@@ -18,7 +18,6 @@ from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.lineup import Lineup
-from router.neighbours import Aside, Candidates, Observer, at_once
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
@@ -37,6 +36,7 @@ from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
 from router.stopwatch import Stopwatch
+from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
 
 FAILED_STATUS = 400
@@ -149,7 +149,8 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        routed = self._routed(record, request, decision, added, leases)
+        sampled = request.tells_usage and self._sampled()
+        routed = Routed(record, request, decision, added, leases, sampled=sampled)
         if self._explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
@@ -165,6 +166,10 @@ class Director:
         if served and served != routed.endpoint:
             self._served_by(routed, served)
         self.outliers.answered(routed.endpoint, status)
+        if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
+            failed = result != names.PREFILLED
+            self.prefill_outliers.came(record.prefill.endpoints[0], failed=failed)
+            routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
         for answerer in self.lineup.answerers:
@@ -197,25 +202,6 @@ class Director:
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = record.status is not None
         self._observer.ended(record)
-
-    def _routed(
-        self,
-        record: Record,
-        request: Request,
-        decision: Decision,
-        headers: Mapping[str, str],
-        leases: Sequence[Lease],
-    ) -> Routed:
-        return Routed(
-            record,
-            decision.addresses,
-            headers,
-            leases,
-            sampled=request.tells_usage and self._sampled(),
-            body=request.sent,
-            models=(request.model, request.asked_model) if request.rewritten_by else None,
-            answer_headers=decision.response_headers,
-        )
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""

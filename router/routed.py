@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from router.producers.types import Lease
+from router.producers.types import Lease, PrefillLease
 from router.request.answers import Renamer
+from router.request.types import Request
 from router.request.usage import UsageReader
+from router.scheduling.types import Decision
 from router.telemetry.decisions import Record
-
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Reading(enum.Enum):
@@ -42,29 +42,39 @@ class Routed:
     def __init__(
         self,
         record: Record,
-        addresses: Sequence[str],
+        request: Request,
+        decision: Decision,
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         *,
         sampled: bool,
-        body: bytes | None = None,
-        models: tuple[str, str] | None = None,
-        answer_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
-        """`answer_headers` are for an answer of the first pick that is no failure."""
+        """`headers` are set on the request; what the decision has for the answer is for one of the
+        first pick that is no failure."""
         self.record = record
-        self.destination = ",".join(addresses)
-        self.endpoint = addresses[0]
+        self.destination = ",".join(decision.addresses)
+        self.endpoint = decision.addresses[0]
         self.headers = headers
-        self.body = body
-        self.models = models
+        self.body = request.sent
+        self.models = (request.model, request.asked_model) if request.rewritten_by else None
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
-        self._of_first_pick = answer_headers
+        self._of_first_pick = decision.response_headers
         self.chunk_at = 0.0
+
+    def prefilled(self, *, failed: bool) -> None:
+        """The sidecar of who answers told what became of the prefill."""
+        self.record.prefill_result = "failed" if failed else "ok"
+        if not failed:
+            return
+        # Another endpoint than expected computes the prompt: there is nothing to compare.
+        self.record.predicted_cached_tokens = None
+        for lease in self.leases:
+            if isinstance(lease, PrefillLease):
+                lease.prefill_failed()
 
     def served_by(self, address: str) -> None:
         """Another endpoint than the first pick answers."""

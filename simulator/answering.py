@@ -16,6 +16,7 @@ from simulator.prepare import Prompt
 from simulator.rank import Rank
 from simulator.responses import Choice, Head
 from simulator.text import Transcript
+from simulator.transfer import TransferAsk
 from simulator.types import EngineRequest, FinishReason, Output
 
 
@@ -41,13 +42,16 @@ class Answering:
         session_id: str | None,
         rank: Rank,
         language: Language,
+        fetched: TransferAsk | None = None,
     ) -> None:
+        """`fetched` says whose cache of the prompts is at hand."""
         self._head = head
         self._prompts = prompts
         self._identity = identity
         self._session_id = session_id
         self._rank = rank
         self._language = language
+        self._fetched = fetched
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._choices: dict[str, Choice] = {}
         self._transcripts: dict[str, Transcript] = {}
@@ -55,6 +59,11 @@ class Answering:
     @property
     def choices(self) -> list[Choice]:
         return list(self._choices.values())
+
+    @property
+    def request_ids(self) -> list[str]:
+        """What the engine knows the choices by."""
+        return list(self._choices)
 
     async def __aenter__(self) -> Self:
         for prompt in self._prompts:
@@ -109,6 +118,7 @@ class Answering:
             session_id=self._session_id,
             skips_lookup=ask.prompt_logprobs is not None,
             reports_reused=ask.reports_reused,
+            fetched=self._fetched is not None,
         )
 
     def _take(self, output: Output) -> Added | None:
@@ -122,7 +132,8 @@ class Answering:
         piece = transcript.end() if output.token_id is None else transcript.push(new_ids[0], last)
         choice.token_ids += new_ids
         choice.text += piece.text
-        choice.cached_tokens = output.cached_tokens
+        choice.cached_tokens = self._cached_tokens(output)
+        choice.blocks = output.blocks
         if piece.stop is not None:
             choice.finish_reason, choice.stop_reason = FinishReason.STOP, piece.stop
             self._rank.abort(output.request_id)
@@ -130,6 +141,12 @@ class Answering:
             choice.finish_reason = output.finish_reason
             choice.stop_reason = self._stop_token(output)
         return Added(choice, piece.text, new_ids)
+
+    def _cached_tokens(self, output: Output) -> int:
+        """Of a fetched prompt, what the engine that computed it had found."""
+        if self._fetched is None or self._fetched.remote_prefill_cached_tokens is None:
+            return output.cached_tokens
+        return self._fetched.remote_prefill_cached_tokens
 
     def _stop_token(self, output: Output) -> int | None:
         """The token that ended an answer, unless it is the model's own end."""

@@ -47,6 +47,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
         hash_seed: Root of all block hashes; engines with one seed hash one prompt alike.
         event_delay_s: Holds events back, as a slow network would.
         ranks: Data-parallel ranks behind the one HTTP port, each with its own cache.
+        kv_transfer: Hands prompts' caches over and fetches them, as with vLLM's NixlConnector.
     """
 
     host: str = "127.0.0.1"
@@ -71,6 +72,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     hash_seed: str = DEFAULT_SEED
     event_delay_s: float = 0.0
     ranks: int = 1
+    kv_transfer: bool = False
 
     def __post_init__(self) -> None:
         for name in _LEAST_1:

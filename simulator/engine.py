@@ -190,11 +190,12 @@ class Engine:
         missing = self._missing_blocks(sequence, total) - len(reused)
         if not self.cache.can_take(reused, missing):
             return False
-        count = min(total - cached, plan.budget)
-        missing = self._missing_blocks(sequence, cached + count) - len(reused)
+        computed = max(cached, total - 1) if sequence.is_fetched else cached
+        count = min(total - computed, plan.budget)
+        missing = self._missing_blocks(sequence, computed + count) - len(reused)
         sequence.blocks = [*reused, *self.cache.take(reused, missing)]
         sequence.stored_blocks = len(reused)
-        sequence.computed = cached
+        sequence.computed = computed
         if request.reports_reused:
             self.cache.announce(
                 sequence.digests[: len(reused)],
@@ -263,18 +264,18 @@ class Engine:
         request, cached = sequence.request, sequence.cached_tokens or 0
         token = next(request.answer, None)
         if token is None:
-            return Output(request.request_id, None, FinishReason.STOP, cached)
+            held = sequence.block_numbers
+            return Output(request.request_id, None, FinishReason.STOP, cached, held)
         sequence.tokens.append(token)
         self.counts.generated += 1
         sequence.digests += self._hasher.chain(sequence.tokens, request.identity, sequence.digests)
-        reason = None
+        reason, is_full = None, len(sequence.tokens) >= self.token_limit
         if token in request.stop_token_ids:
             reason = FinishReason.STOP
-        elif (
-            sequence.output_tokens >= request.max_tokens or len(sequence.tokens) >= self.token_limit
-        ):
+        elif is_full or sequence.output_tokens >= request.max_tokens:
             reason = FinishReason.LENGTH
-        return Output(request.request_id, token, reason, cached)
+        held = () if reason is None else sequence.block_numbers
+        return Output(request.request_id, token, reason, cached, held)
 
     def _forget(self, sequence: Sequence) -> None:
         """Take a sequence out of the queues and let go of its blocks."""

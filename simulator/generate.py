@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 
-from simulator import responses
+from simulator import handshake, responses
 from simulator.answering import Answering
 from simulator.hashing import Identity
-from simulator.openai import Kind, parse_ask
+from simulator.openai import Ask, Kind, parse_ask
 from simulator.responses import Head
 from simulator.service import (
+    Service,
     head_of,
     json_body,
     json_response,
     off_loop_if_large,
     service_of,
 )
+from simulator.transfer import HANDED_OVER, TransferAsk, offer
 
 log = logging.getLogger(__name__)
+
+_EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses to bind, not to call."""
 
 _STREAM_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
@@ -52,7 +59,8 @@ async def _generate(request: web.Request, kind: Kind) -> web.StreamResponse:
     )
     head = head_of(request, kind, ask)
     session_id = ask.session(request.headers.get("X-Session-ID"))
-    answering = Answering(head, prompts, identity, session_id, rank, service.language)
+    fetched = await _fetched(service, ask)
+    answering = Answering(head, prompts, identity, session_id, rank, service.language, fetched)
     service.in_flight += 1
     try:
         async with answering:
@@ -64,7 +72,36 @@ async def _generate(request: web.Request, kind: Kind) -> web.StreamResponse:
 async def _whole(request: web.Request, head: Head, answering: Answering) -> web.StreamResponse:
     async for _ in answering.steps():
         pass
-    return json_response(responses.complete(head, answering.choices))
+    transfer = _offer(service_of(request), head.ask, answering)
+    return json_response(responses.complete(head, answering.choices, transfer))
+
+
+async def _fetched(service: Service, ask: Ask) -> TransferAsk | None:
+    """The prompt's cache, where another engine has computed it. Raises ApiError."""
+    asked = ask.kv_transfer_params if service.config.kv_transfer else None
+    if asked is None or not asked.do_remote_prefill:
+        return None
+    await handshake.fetch(asked)
+    return asked
+
+
+def _offer(service: Service, ask: Ask, answering: Answering) -> Mapping[str, Any] | None:
+    """Where another engine finds the prompt's cache, if one was promised it."""
+    asked = ask.kv_transfer_params if service.config.kv_transfer else None
+    choice, request_id = answering.choices[0], answering.request_ids[0]
+    if asked is None or not asked.do_remote_decode or choice.finish_reason not in HANDED_OVER:
+        return None
+    service.exports.add(request_id, time.monotonic())
+    host = service.config.host
+    place = "localhost" if host in _EVERYWHERE else host, service.port
+    return offer(
+        service.exports.engine_id,
+        request_id,
+        place,
+        choice.blocks,
+        len(choice.prompt_token_ids),
+        choice.cached_tokens,
+    )
 
 
 async def _stream(request: web.Request, head: Head, answering: Answering) -> web.StreamResponse:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from simulator import admin, generate, render
+from simulator import admin, generate, handshake, render
 from simulator.blocks import PrefixCache
 from simulator.config import EngineConfig
 from simulator.engine import Engine
@@ -67,7 +67,7 @@ async def running(config: EngineConfig) -> AsyncIterator[Bound]:
         port: int = listener.getsockname()[1]
         topic = config.topic or f"kv@{config.host}:{port}@{config.model}"
         publishers = _publishers(config, topic, cleanup)
-        service = _assemble(config, language, publishers, topic)
+        service = _assemble(config, language, publishers, topic, port)
         runner = web.AppRunner(
             _application(service),
             access_log=None,
@@ -129,7 +129,11 @@ def _offset(port: int, rank: int) -> int:
 
 
 def _assemble(
-    config: EngineConfig, language: Language, publishers: list[Publisher], topic: str
+    config: EngineConfig,
+    language: Language,
+    publishers: list[Publisher],
+    topic: str,
+    port: int,
 ) -> Service:
     hasher = Hasher(config.block_size, config.hash_seed)
     engines = [
@@ -156,13 +160,13 @@ def _assemble(
         context_tokens=config.context_tokens,
         token_limit=engines[0].token_limit,
     )
-    return Service(config, language, preparer, ranks, metrics, topic)
+    return Service(config, language, preparer, ranks, metrics, topic, port)
 
 
 def _application(service: Service) -> web.Application:
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refusals])
     application[SERVICE] = service
-    application.add_routes([*generate.ROUTES, *render.ROUTES, *admin.ROUTES])
+    application.add_routes([*generate.ROUTES, *render.ROUTES, *admin.ROUTES, *handshake.ROUTES])
     application.on_response_prepare.append(_dress)
     return application
 

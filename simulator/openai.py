@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from simulator.errors import ApiError
+from simulator.transfer import TransferAsk
 
 Kind = Literal["completion", "chat"]
 
@@ -28,12 +29,6 @@ class Xargs(msgspec.Struct, frozen=True):
 
     kv_cache_report_mode: str | None = None
     session_id: str | None = None
-
-
-class KvTransferParams(msgspec.Struct, frozen=True):
-    """The part of `kv_transfer_params` that works without a connector."""
-
-    prompt_token_ids: list[int] | None = None
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -56,7 +51,7 @@ class Ask(msgspec.Struct, frozen=True):
     session_id: str | None = None
     request_id: str | None = None
     vllm_xargs: Xargs | None = None
-    kv_transfer_params: KvTransferParams | None = None
+    kv_transfer_params: TransferAsk | None = None
 
     @property
     def choices(self) -> int:

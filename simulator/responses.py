@@ -36,6 +36,7 @@ class Choice(msgspec.Struct):
 
     Attributes:
         streamed: Whether a chunk of it has been made.
+        blocks: Numbers of the blocks that held it at its end.
         stop_reason: The stop string or token that ended it; None for the model's own end.
     """
 
@@ -46,6 +47,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     cached_tokens: int = 0
+    blocks: Sequence[int] = ()
     streamed: bool = False
 
 
@@ -93,8 +95,10 @@ def closing_usage(head: Head, choices: Sequence[Choice]) -> dict[str, Any]:
     return chunk
 
 
-def complete(head: Head, choices: Sequence[Choice]) -> dict[str, Any]:
-    """The body of an answer that is not streamed."""
+def complete(
+    head: Head, choices: Sequence[Choice], transfer: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The body of an answer that is not streamed; `transfer` is what is handed over with it."""
     shown = _chat_choice if head.kind == "chat" else _completion_choice
     body: dict[str, Any] = {
         "id": head.answer_id,
@@ -110,7 +114,7 @@ def complete(head: Head, choices: Sequence[Choice]) -> dict[str, Any]:
         body["prompt_logprobs"] = None
         body["prompt_token_ids"] = _if_asked(head, choices[0].prompt_token_ids)
         body["prompt_text"] = None
-    return body | {"kv_transfer_params": None, "ec_transfer_params": None, "metrics": None}
+    return body | {"kv_transfer_params": transfer, "ec_transfer_params": None, "metrics": None}
 
 
 def _chunk(head: Head, choices: list[dict[str, Any]]) -> dict[str, Any]:

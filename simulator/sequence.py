@@ -34,6 +34,15 @@ class Sequence:
     def output_tokens(self) -> int:
         return len(self.tokens) - len(self.request.prompt_token_ids)
 
+    @property
+    def is_fetched(self) -> bool:
+        """All but its last token came from elsewhere; what came is lost with a preemption."""
+        return self.request.fetched and self.cached_tokens is None
+
+    @property
+    def block_numbers(self) -> tuple[int, ...]:
+        return tuple(block.number for block in self.blocks)
+
     def account(self, reason: FinishReason, now_s: float) -> Finished:
         """The figures of a request that ends now."""
         first_token_s = now_s if self.first_token_s is None else self.first_token_s

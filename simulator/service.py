@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from simulator.openai import Ask, Kind, parse_json
 from simulator.prepare import Preparer
 from simulator.rank import Rank
 from simulator.responses import Head
+from simulator.transfer import Exports
 
 _THREAD_FROM_BYTES = 32 * 1024
 """Bodies from here on are rendered and hashed off the loop: it takes a millisecond and more."""
@@ -32,6 +34,8 @@ class Service:
     Attributes:
         in_flight: Generating requests at this moment.
         topic: The topic frame of the events.
+        port: The HTTP port.
+        exports: Prompts that other engines may fetch.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Service:
         ranks: Sequence[Rank],
         metrics: Metrics,
         topic: str,
+        port: int,
     ) -> None:
         self.config = config
         self.language = language
@@ -49,6 +54,8 @@ class Service:
         self.ranks = ranks
         self.metrics = metrics
         self.topic = topic
+        self.port = port
+        self.exports = Exports(str(uuid.uuid4()))
         self.served = Served(config.model, config.loaded_adapters())
         self.in_flight = 0
 

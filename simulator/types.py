@@ -28,6 +28,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         stop_token_ids: A sampled token of these ends the request with reason `stop`.
         skips_lookup: Compute the whole prompt (vLLM with `prompt_logprobs`).
         reports_reused: Announce reused blocks once more (vLLM's report mode `full`).
+        fetched: Another engine has computed the prompt; only its last token is left.
     """
 
     request_id: str
@@ -40,6 +41,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     session_id: str | None = None
     skips_lookup: bool = False
     reports_reused: bool = False
+    fetched: bool = False
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -47,12 +49,14 @@ class Output(msgspec.Struct, frozen=True):
 
     Attributes:
         cached_tokens: How many prompt tokens were reused when the request was first admitted.
+        blocks: Numbers of the blocks it held at its end; empty before.
     """
 
     request_id: str
     token_id: int | None
     finish_reason: FinishReason | None
     cached_tokens: int
+    blocks: tuple[int, ...] = ()
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import pytest
 from tests.support.protoc import generate, generated
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("indexer", "router", "simulator", "tokenizer_sidecar", "warmroute")
+PACKAGES = ("indexer", "pd_sidecar", "router", "simulator", "tokenizer_sidecar", "warmroute")
 
 IO_MODULES = frozenset(
     {
@@ -41,6 +41,13 @@ _EXPLAINED = "tests/warmroute/test_check.py: by what is printed"
 
 EXCUSED: Mapping[str, str] = {
     "router/catalog.py": "tests/router/scheduling/test_laws.py, tests/test_docs.py",
+    "pd_sidecar/config.py": "tests/warmroute/test_pd_sidecar.py: values without code",
+    "pd_sidecar/connectors/alone.py": "tests/pd_sidecar/test_encode.py: media without prefill",
+    "pd_sidecar/connectors/prefill.py": "tests/pd_sidecar/connectors/test_nixlv2.py: its users",
+    "pd_sidecar/connectors/table.py": "tests/warmroute/test_pd_sidecar.py: by name",
+    "pd_sidecar/connectors/types.py": "tests/pd_sidecar/connectors/test_nixlv2.py: shapes",
+    "pd_sidecar/errors.py": "tests/pd_sidecar/test_proxy.py: what clients see",
+    "pd_sidecar/stats.py": "tests/pd_sidecar/test_metrics.py: what is shown",
     "router/config/builtin.py": _LOADED,
     "router/config/data_layer.py": _LOADED,
     "router/config/errors.py": _LOADED,
@@ -57,9 +64,9 @@ EXCUSED: Mapping[str, str] = {
     "router/errors.py": "tests/router/extproc/test_reply.py, tests/test_docs.py: what clients see",
     "router/extproc/headers.py": "tests/router/extproc/test_exchange.py, tests/test_docs.py",
     "router/lineup.py": "tests/router/test_director.py: who takes part",
-    "router/neighbours.py": "tests/router/test_director.py: who is asked and told",
     "router/pool/sources.py": "tests/router/config/test_load.py, tests/test_docs.py: parameters",
     "router/producers/prefix_parameters.py": "tests/router/producers/test_prefix.py: by effect",
+    "router/producers/topology.py": "tests/warmroute/test_crew.py: what it states",
     "router/producers/types.py": "tests/router/test_director.py: who calls them",
     "router/request/bodies.py": "tests/router/request/test_parse.py: what all APIs share",
     "router/request/openai.py": "tests/router/request/test_parse.py: its only caller",
@@ -68,13 +75,17 @@ EXCUSED: Mapping[str, str] = {
     "router/scheduling/profiles/built_in.py": "tests/router/config/test_handlers.py: no effect",
     "router/scheduling/profiles/single.py": "tests/router/test_director.py: decides there",
     "router/scheduling/types.py": "tests/router/scheduling/test_schedule.py: shapes without code",
+    "router/telemetry/doctor/case.py": "tests/router/telemetry/doctor/test_doctor.py: by finding",
+    "router/telemetry/doctor/finding.py": "tests/router/telemetry/doctor/test_doctor.py: as JSON",
+    "router/surroundings.py": "tests/router/test_director.py: shapes without code",
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",
     "warmroute/bootstrap.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/clusters.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/engine.py": "tests/test_compose.py, tests/end_to_end/test_up.py: as used",
     "warmroute/envoy_settings.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/errors.py": "tests/warmroute/test_cli.py: one line on the terminal",
-    "warmroute/parts.py": "tests/end_to_end/test_chats.py: wiring shows only in the whole",
+    "warmroute/builder.py": "tests/warmroute/test_crew.py: by what runs",
+    "warmroute/event_follower.py": "tests/end_to_end/test_chats.py: by what the index knows",
     "warmroute/router_process.py": "tests/end_to_end/test_chats.py: likewise",
     "warmroute/up.py": "tests/end_to_end/test_up.py: it starts everything",
 }

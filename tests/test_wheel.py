@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"warmroute", "router", "indexer", "tokenizer_sidecar", "simulator"}
+PACKAGES = {"warmroute", "router", "indexer", "tokenizer_sidecar", "simulator", "pd_sidecar"}
 MODEL_FILES = {
     "config.json",
     "generation_config.json",

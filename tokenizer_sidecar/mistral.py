@@ -16,7 +16,7 @@ from tokenizer_sidecar import fields
 from tokenizer_sidecar.added_tokens import AddedTokens
 from tokenizer_sidecar.cache import CacheStats, PieceCache
 from tokenizer_sidecar.char_sets import Classes
-from tokenizer_sidecar.cuts import Cutter, between_pieces
+from tokenizer_sidecar.cuts import PIECE_CHARS, Cutter, between_pieces
 from tokenizer_sidecar.encode import CACHE_BYTES, Side, require_utf8
 from tokenizer_sidecar.errors import ModelError, RenderError, Unproven, Unsupported
 from tokenizer_sidecar.messages import Message, conversation, tools
@@ -48,7 +48,14 @@ class TekkenEncoder:
     Safe to use from many threads.
     """
 
-    def __init__(self, tekken: Tekkenizer, pattern: str, cache_bytes: int) -> None:
+    def __init__(
+        self,
+        tekken: Tekkenizer,
+        pattern: str,
+        cache_bytes: int,
+        *,
+        piece_chars: int = PIECE_CHARS,
+    ) -> None:
         self._encode_text = tekken.encode
         self._bos = pack([tekken.bos_id])
         self._cache = PieceCache(cache_bytes)
@@ -56,7 +63,7 @@ class TekkenEncoder:
         self.method = "mistral-common, in pieces"
         try:
             places = between_pieces(combine([parse(pattern, Classes())]))
-            self._cutter = Cutter(places, AddedTokens([], {}, str))
+            self._cutter = Cutter(places, AddedTokens([], {}, str), piece_chars=piece_chars)
         except Unproven as error:
             self.method = f"mistral-common, as a whole ({error})"
 

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("warmroute.doctor", "what is wrong, how it shows and what mends it"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
+    "pd-sidecar": ("warmroute.pd_sidecar", "the proxy before a decode engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A

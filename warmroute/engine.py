@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--event-delay", type=flags.duration, default=0.0, help="hold events back, as 1s"
     )
+    flags.add_switch(
+        parser, "--kv-transfer", default=False, text="hand caches over, as with NixlConnector"
+    )
     parser.add_argument("--ranks", type=flags.count, default=1, help="data-parallel ranks")
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
 
@@ -62,6 +65,7 @@ def config(arguments: argparse.Namespace) -> EngineConfig:
             topic=arguments.topic,
             event_delay_s=arguments.event_delay,
             ranks=arguments.ranks,
+            kv_transfer=arguments.kv_transfer,
         )
     except ValueError as error:
         raise StartError(str(error)) from error

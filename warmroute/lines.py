@@ -19,6 +19,8 @@ class _Ended(msgspec.Struct):
     request_id: str = ""
     kind: str = ""
     endpoint: str | None = None
+    prefill: str | None = None
+    prefill_result: str | None = None
     status: int | None = None
     refused: str | None = None
     took_ms: float = 0.0
@@ -46,9 +48,17 @@ def request_line(event: str) -> str | None:
     return (
         f"{ended.kind:<10}  {ended.endpoint or UNKNOWN:<16}  {_number(ended.status)}  "
         f"cached {_number(ended.predicted)} predicted, {_number(ended.reported)} reported "
-        f"of {_number(ended.prompt_tokens)}  {scores}  "
+        f"of {_number(ended.prompt_tokens)}  {_prefill(ended)}{scores}  "
         f"pick {ended.took_ms:.1f} ms, all {ended.duration_ms or 0:.0f} ms"
     )
+
+
+def _prefill(ended: _Ended) -> str:
+    """Where the prompt was computed, if elsewhere."""
+    if ended.prefill is None:
+        return ""
+    failed = " failed" if ended.prefill_result == "failed" else ""
+    return f"prefill {ended.prefill}{failed}  "
 
 
 def _number(value: int | None) -> str:

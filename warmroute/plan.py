@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from router.config.builtin import BUILTIN_PD
 from router.config.errors import ConfigError
 from router.config.load import Config, load
-from warmroute import eds, flags, tokenizer
+from warmroute import eds, flags, simulated, tokenizer
 from warmroute.children import python
 from warmroute.envoy_settings import EnvoySettings
 from warmroute.errors import StartError
-
-EVENTS_PORT = 5557
-REPLAY_PORT = 5657
+from warmroute.simulated import Engine
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +24,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bind: Address of Envoy and the router.
-        engines: Simulated engines, ``(host, port)``; none where real ones are named.
+        engines: Simulated engines; none where real ones are named.
         models: Served name -> tokenizer directory.
         folder: Where the socket and written files lie.
         endpoints: File that names the endpoints; None where the configuration does.
@@ -40,7 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     grpc_port: int
     health_port: int
     http_port: int
-    engines: Sequence[tuple[str, int]]
+    engines: Sequence[Engine]
     models: Mapping[str, Path]
     folder: Path
     endpoints: Path | None
@@ -61,32 +59,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         yield self.bind, self.grpc_port, "--grpc-port"
         yield self.bind, self.health_port, "--grpc-health-port"
         yield self.bind, self.http_port, "--metrics-port"
-        for host, port in self.engines:
-            yield host, port, "--engine-port"
-            yield host, EVENTS_PORT, "--engine-host"
-            yield host, REPLAY_PORT, "--engine-host"
+        for engine in self.engines:
+            yield from engine.ports()
 
 
 def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     """What the flags ask for. Raises StartError."""
     real = arguments.endpoints is not None or _names_endpoints(arguments.config)
     models = tokenizer.models(arguments.model)
-    engines = [] if real else list(_engines(arguments))
-    endpoints = arguments.endpoints
+    engines = [] if real else list(simulated.engines(arguments))
+    endpoints, config = arguments.endpoints, arguments.config
     if engines:
         endpoints = folder / "endpoints.yaml"
-        endpoints.write_bytes(msgspec.yaml.encode(_endpoints_file(engines)))
+        endpoints.write_bytes(simulated.endpoints_file(engines))
+    if arguments.pd and config is None:
+        config = folder / "config.yaml"
+        config.write_text(BUILTIN_PD)
     router = [f"--usage-sample={arguments.usage_sample}", *flags.debug_flags(arguments)]
     router.append(f"--index-bytes={arguments.index_bytes}")
     router.append(f"--index-bytes-per-endpoint={arguments.index_bytes_per_endpoint}")
     if arguments.state_dir is not None:
         router.append(f"--state-dir={arguments.state_dir}")
         router.append(f"--state-interval={arguments.state_interval:f}s")
-    if arguments.config is not None:
-        router.append(f"--config-file={arguments.config}")
+    if config is not None:
+        router.append(f"--config-file={config}")
     if arguments.rewrite_response_model:
         router.append("--rewrite-response-model")
-    eds_file = _eds_file(arguments.config, folder)
+    eds_file = _eds_file(config, folder)
     if eds_file is not None:
         router.append(f"--eds-file={eds_file}")
     if arguments.allow_kv_transfer_params:
@@ -129,38 +128,6 @@ def _loaded(config: Path) -> Config:
         return load(config.read_text())
     except (OSError, ConfigError) as error:
         raise StartError(f"{config}: {error}") from error
-
-
-def _engines(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    try:
-        first = ipaddress.ip_address(arguments.engine_host)
-    except ValueError as error:
-        raise StartError(f"--engine-host: {error}") from error
-    for i in range(arguments.engines):
-        yield str(first + i), arguments.engine_port
-
-
-def _endpoints_file(engines: Sequence[tuple[str, int]]) -> Mapping[str, object]:
-    return {
-        "endpoints": [
-            {
-                "name": f"engine-{i}",
-                "address": host,
-                "port": str(port),
-                "kvEvents": {
-                    "endpoint": f"tcp://{host}:{EVENTS_PORT}",
-                    "replay": f"tcp://{host}:{REPLAY_PORT}",
-                },
-            }
-            for i, (host, port) in enumerate(engines, 1)
-        ]
-    }
-
-
-def engine_command(plan: Plan, host: str, port: int) -> list[str]:
-    """One simulated engine."""
-    model, directory = next(iter(plan.models.items()))
-    return python("engine", f"--host={host}", f"--port={port}", f"--model={model}={directory}")
 
 
 def tokenizer_command(plan: Plan) -> list[str]:

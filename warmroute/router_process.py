@@ -12,94 +12,33 @@ import zmq
 from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
-from indexer.central import Central
-from indexer.poll import Polls
-from indexer.subscriber import Subscriptions
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
-from router.pool.endpoint import Endpoint
-from router.pool.pool import Pool
 from router.pool.pool_log import PoolLog
-from router.producers.event_sources import polled
-from router.producers.prefix import PrecisePrefix
+from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
-from router.telemetry.match import Matcher
 from router.telemetry.metrics import Sample
 from router.telemetry.page.overview import Overviews
 from router.telemetry.state import State
+from warmroute.builder import ROOM_BYTES
 from warmroute.certificates import credentials
+from warmroute.crew import Crew
 from warmroute.eds import EdsFile
 from warmroute.errors import StartError
-from warmroute.parts import ROOM_BYTES, Parts
+from warmroute.parts import Parts
+from warmroute.reload import ConfigWatch, tell
 from warmroute.serve import Options
-from warmroute.snapshots import Snapshots
 
 log = structlog.get_logger()
 
 STOP_GRACE_S = 5.0
 """How long streams that are still open after the drain window may take to end."""
 
-WATCH_S = 1.0
+LOOK_S = 1.0
 """Between two looks of the doctor at what takes time to see."""
 
 TICK_S = 0.25
 """Between two looks at what changes with time: guesses, models, lost event streams."""
-
-
-class EventFollower:
-    """Keeps one index subscribed to the pool's endpoints. A listener of the pool."""
-
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], prefix: PrecisePrefix, pool: Pool
-    ) -> None:
-        """Raises StartError where the address that engines connect to cannot be bound."""
-        self.subscriptions = Subscriptions(context, prefix.index)
-        self.polls = Polls(prefix.index)
-        self._prefix = prefix
-        self._pool = pool
-        prefix.unusable = lambda: self.subscriptions.unusable
-        prefix.central = prefix.open_central(pool.snapshot)
-        if prefix.central is not None:
-            self._bind(prefix.central)
-
-    def added(self, endpoint: Endpoint) -> None:
-        self._sync()
-
-    def removed(self, endpoint: Endpoint) -> None:
-        self._sync()
-        self._prefix.index.drop_endpoint(endpoint.address)
-
-    def changed(self, endpoint: Endpoint) -> None:
-        self._sync()
-
-    def restarted(self, endpoint: Endpoint) -> None:
-        started = endpoint.metrics.process_start if endpoint.metrics else None
-        self._prefix.index.restarted(endpoint.address, started)
-
-    def died(self, endpoint: Endpoint) -> None:
-        """Its events are read all the same."""
-
-    def revived(self, endpoint: Endpoint) -> None:
-        """Its events were read all the time."""
-
-    def close(self) -> None:
-        self.polls.close()
-        self.subscriptions.close()
-
-    def _bind(self, central: Central) -> None:
-        address = self._prefix.zmq_endpoint
-        try:
-            self.subscriptions.bind(address, central)
-        except (ValueError, zmq.ZMQError) as error:
-            raise StartError(
-                f"kvEventsConfig.zmqEndpoint: cannot bind {address}: {error}"
-            ) from error
-
-    def _sync(self) -> None:
-        self.subscriptions.sync(
-            source for e in self._pool.snapshot() for source in self._prefix.sources(e)
-        )
-        self.polls.sync(source for e in self._pool.snapshot() if (source := polled(e)))
 
 
 async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -107,70 +46,84 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
 
     Raises DiscoveryError or StartError where it cannot start.
     """
-    for warning in options.config.warnings:
-        log.warning("config.warning", text=warning)
+    tell(options.config)
     parts = Parts(options)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    followers: list[EventFollower] = []
     try:
         parts.pool.listen(PoolLog())
         await parts.discovery.load()
-        followers.extend(EventFollower(context, prefix, parts.pool) for prefix in parts.prefixes)
-        for follower in followers:
-            parts.pool.listen(follower)
         eds = EdsFile(options.eds_file, parts.pool) if options.eds_file is not None else None
-        snapshots = _snapshots(parts)
-        for kept in snapshots:
-            kept.restore()
         async with asyncio.TaskGroup() as group:
-            background = [
-                group.create_task(parts.discovery.run()),
-                group.create_task(parts.scraper.run()),
-                group.create_task(_tick(parts, eds)),
-                group.create_task(_watch(parts)),
-                *(group.create_task(tokenizer.run()) for tokenizer in parts.tokenizers),
-                *(group.create_task(kept.run(options.state_interval_s)) for kept in snapshots),
-                *(group.create_task(follower.polls.run()) for follower in followers),
-            ]
-            await _serve_ports(parts, followers, ready, stop)
-            for task in background:
-                task.cancel()
-        for kept in snapshots:
-            await kept.save()
+            crew = Crew(parts, context, group)
+            try:
+                await _run(parts, crew, eds, group, ready, stop)
+            finally:
+                crew.close()
     finally:
-        for follower in followers:
-            follower.close()
         context.destroy(linger=0)
         if parts.tracing is not None:
             await parts.tracing.close()
 
 
-def _snapshots(parts: Parts) -> list[Snapshots]:
-    folder = parts.options.state_dir
-    if folder is None:
-        return []
-    return [Snapshots(folder, prefix, parts.pool) for prefix in parts.prefixes]
+async def _run(
+    parts: Parts,
+    crew: Crew,
+    eds: EdsFile | None,
+    group: asyncio.TaskGroup,
+    ready: Callable[[], None],
+    stop: asyncio.Event,
+) -> None:
+    options = parts.options
+    await crew.adopt(options.config)
+    watch = ConfigWatch(options.config_file, options.config, crew.adopt)
+    doctor = _doctor(parts, crew, watch)
+    background = [
+        group.create_task(parts.discovery.run()),
+        group.create_task(watch.run()),
+        group.create_task(_tick(parts, crew, eds)),
+        group.create_task(_look(doctor)),
+    ]
+    await _serve_ports(parts, crew, watch, doctor, ready, stop)
+    for task in background:
+        task.cancel()
+    await crew.save()
 
 
-async def _tick(parts: Parts, eds: EdsFile | None) -> None:
+async def _tick(parts: Parts, crew: Crew, eds: EdsFile | None) -> None:
     while True:
         if eds is not None:
             eds.sync()
-        for prefix in parts.prefixes:
-            prefix.tick(parts.pool.snapshot())
+        crew.tick()
         parts.tally.tick(time.time(), parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
 
 
-async def _watch(parts: Parts) -> None:
+def _doctor(parts: Parts, crew: Crew, watch: ConfigWatch) -> Doctor:
+    doctor = Doctor(
+        parts.pool,
+        parts.decisions,
+        prefixes=crew.prefixes,
+        tokenizers=crew.tokenizers,
+        loads=crew.loads,
+        config=watch,
+        comparison=parts.comparison,
+        clock=time.time,
+    )
+    parts.pool.listen(doctor)
+    return doctor
+
+
+async def _look(doctor: Doctor) -> None:
     while True:
-        parts.doctor.tick()
-        await asyncio.sleep(WATCH_S)
+        doctor.tick()
+        await asyncio.sleep(LOOK_S)
 
 
 async def _serve_ports(
     parts: Parts,
-    followers: list[EventFollower],
+    crew: Crew,
+    watch: ConfigWatch,
+    doctor: Doctor,
     ready: Callable[[], None],
     stop: asyncio.Event,
 ) -> None:
@@ -181,14 +134,16 @@ async def _serve_ports(
         parts.director.outliers,
         parts.discovery,
         parts.processor.stats,
-        parts.tokenizers,
-        parts.prefixes,
-        parts.loads,
+        crew.tokenizers,
+        crew.prefixes,
+        crew.loads,
+        watch,
+        parts.director.prefill_outliers,
     )
-    state.config_warnings = options.config.warnings
     parts.metrics.watch(state.samples)
-    parts.metrics.watch(parts.doctor.samples)
+    parts.metrics.watch(doctor.samples)
     parts.metrics.watch(_tasks)
+    parts.metrics.watch(crew.polling.samples)
 
     def is_ready() -> bool:
         return parts.discovery.synced and state.serving
@@ -196,9 +151,6 @@ async def _serve_ports(
     grpc_server = _ext_proc_server(parts)
     add_HealthServicer_to_server(Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
-    match = None
-    if parts.prefixes:
-        match = Matcher(parts.producers, parts.prefixes[0], parts.pool.snapshot).answer
     pages = Pages(
         metrics=parts.metrics,
         decisions=parts.decisions,
@@ -207,18 +159,17 @@ async def _serve_ports(
         state=state.describe,
         overviews=Overviews(
             pool=parts.pool,
-            outliers=parts.director.outliers,
-            prefixes=parts.prefixes,
-            loads=parts.loads,
+            outliers=(parts.director.outliers, parts.director.prefill_outliers),
+            prefixes=crew.prefixes,
+            loads=crew.loads,
             tally=parts.tally,
             decisions=parts.decisions,
             ready=is_ready,
             degraded=state.degraded,
-            warnings=lambda: state.config_warnings,
         ),
-        match=match,
+        match=lambda: None if crew.match is None else crew.match.answer,
         max_body_bytes=options.max_body_bytes,
-        doctor=parts.doctor.describe,
+        doctor=doctor.describe,
         open_debug=options.open_debug,
     )
     runner = web.AppRunner(application(pages), access_log=None)
@@ -243,11 +194,15 @@ def _tasks() -> Iterator[Sample]:
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:
-    """Say not ready, keep picking while Envoy looks elsewhere, then let open streams end."""
+    """Say not ready, keep picking while Envoy looks elsewhere, then let go of what is on its way.
+
+    What an answer still needs us for gets a little longer.
+    """
     state.serving = False
     log.info("router.draining", streams=parts.processor.stats.open)
     await asyncio.sleep(parts.options.drain_s)
     parts.director.draining = True
+    parts.processor.finish()
     await server.stop(STOP_GRACE_S)
 
 

@@ -13,6 +13,7 @@ from router.config.builtin import BUILTIN
 from router.config.errors import ConfigError
 from router.config.load import Config, load
 from router.pool.discovery.file import DiscoveryError
+from router.pool.sources import MIN_INTERVAL_S
 from router.producers.prefix_parameters import Bounds
 from warmroute import flags, log
 from warmroute.errors import StartError
@@ -27,7 +28,6 @@ IGNORED = (
     "--endpoint-target-ports",
     "--grpc-max-recv-msg-size",
     "--grpc-max-send-msg-size",
-    "--health-checking",
     "--metrics-staleness-threshold",
     "--refresh-prometheus-metrics-interval",
     "--enable-pprof",
@@ -52,9 +52,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         config: The configuration to run.
+        config_file: Where it stands and is followed; None: it stays as it is.
         endpoints: File that names the endpoints.
+        endpoints_configured: The configuration says which file that is.
         watch_endpoints: Read it again when it changes.
-        metrics_interval_s: Time between two scrapes of one endpoint.
+        metrics_interval_s: Time between two scrapes of one endpoint; None: as configured.
         drain_s: How long requests keep being picked after a signal to stop.
         cert_path: Folder of the ext_proc port's certificate; None: self-signed.
         cert_reload: Take over files there that change.
@@ -71,7 +73,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     config: Config
+    config_file: Path | None
     endpoints: Path
+    endpoints_configured: bool
     watch_endpoints: bool
     bind_address: str
     grpc_port: int
@@ -91,7 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     explains: bool
     legacy_metric_names: bool
     tracing: bool
-    metrics_interval_s: float
+    metrics_interval_s: float | None
     drain_s: float
     bounds: Bounds
     state_dir: Path | None
@@ -120,6 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
+    switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
     flags.add_rename_flag(parser)
@@ -142,7 +147,9 @@ def options(arguments: argparse.Namespace) -> Options:
         endpoints, watch = Path(config.discovery.path), config.discovery.watch_file
     return Options(
         config=config,
+        config_file=arguments.config_file,
         endpoints=endpoints,
+        endpoints_configured=arguments.endpoints is None,
         watch_endpoints=watch,
         bind_address=arguments.bind_address,
         grpc_port=arguments.grpc_port,
@@ -162,7 +169,7 @@ def options(arguments: argparse.Namespace) -> Options:
         explains=arguments.explain_header,
         legacy_metric_names=arguments.legacy_metric_names,
         tracing=arguments.tracing,
-        metrics_interval_s=_metrics_interval(arguments, config),
+        metrics_interval_s=_metrics_interval(arguments),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),
         state_dir=arguments.state_dir,
@@ -182,13 +189,10 @@ def _config(arguments: argparse.Namespace) -> Config:
         raise StartError(f"{where}: {error}") from error
 
 
-def _metrics_interval(arguments: argparse.Namespace, config: Config) -> float:
-    if arguments.refresh_metrics_interval is not None:
-        interval: float = arguments.refresh_metrics_interval
-    else:
-        interval = flags.duration(config.metrics.interval)
-    if interval < 0.05:
-        raise StartError("the metrics interval must be at least 50ms")
+def _metrics_interval(arguments: argparse.Namespace) -> float | None:
+    interval: float | None = arguments.refresh_metrics_interval
+    if interval is not None and interval < MIN_INTERVAL_S:
+        raise StartError("--refresh-metrics-interval must be at least 50ms")
     return interval
 
 

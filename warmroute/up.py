@@ -18,13 +18,13 @@ from warmroute.errors import StartError
 from warmroute.lines import PROBE_ID, request_line
 from warmroute.plan import (
     Plan,
-    engine_command,
     envoy_command,
     make_plan,
     router_command,
     tokenizer_command,
 )
 from warmroute.running import complete, stop_on_signals
+from warmroute.simulated import engine_command, sidecar_command
 
 READY_S = 120.0
 """How long everything together may take to become ready."""
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", type=Path, help="an EndpointPickerConfig; default: the built-in one")
     add("--endpoints", type=Path, help="a file naming real engines; then none are simulated")
     add("--engines", type=flags.count, default=4, metavar="N", help="simulated engines")
+    flags.add_switch(parser, "--pd", default=False, text="prefill and decode on engines apart")
     add("--engine-host", default="127.0.0.1", help="address of the first; the next ones follow it")
     add("--engine-port", type=flags.port, default=8000, help="their HTTP port")
     add("--bind-address", default="127.0.0.1", help="address of Envoy and the router")
@@ -124,8 +125,11 @@ async def _fail_when_ended(child: Child) -> None:
 
 
 def _children(plan: Plan) -> Iterator[Child]:
-    for i, (host, port) in enumerate(plan.engines, 1):
-        yield Child(f"engine-{i}", engine_command(plan, host, port))
+    model, directory = next(iter(plan.models.items()))
+    for i, engine in enumerate(plan.engines, 1):
+        yield Child(f"engine-{i}", engine_command(engine, model, directory))
+        if engine.has_sidecar and plan.endpoints is not None:
+            yield Child(f"sidecar-{i}", sidecar_command(engine, plan.endpoints))
     yield Child("tokenizer", tokenizer_command(plan))
     yield Child("router", router_command(plan))
     yield Child("envoy", envoy_command(plan))
@@ -135,8 +139,9 @@ async def _ready(plan: Plan) -> None:
     """Wait until a request would be served as it should. Raises StartError."""
     try:
         async with asyncio.timeout(READY_S), aiohttp.ClientSession() as session:
-            for host, port in plan.engines:
-                await _until_ok(session, _url(host, port, "/health"))
+            for engine in plan.engines:
+                await _until_ok(session, _url(engine.host, engine.own_port, "/health"))
+                await _until_ok(session, _url(engine.host, engine.port, "/health"))
             await _settle(session, plan)
             await _until_ok(session, _url(plan.bind, plan.port, "/v1/models"))
     except TimeoutError:
@@ -175,8 +180,10 @@ def _url(host: str, port: int, path: str) -> str:
 
 def _greet(plan: Plan) -> None:
     model = next(iter(plan.models))
-    for i, (host, port) in enumerate(plan.engines, 1):
-        print(f"engine-{i}   ready  {_url(host, port, '')}  (simulated, model {model})")
+    for i, engine in enumerate(plan.engines, 1):
+        role = f", {engine.role}" if engine.role else ""
+        url = _url(engine.host, engine.port, "")
+        print(f"engine-{i}   ready  {url}  (simulated, model {model}{role})")
     print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
     print(f"router     ready  {_url(plan.bind, plan.http_port, '/')}")
     print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")

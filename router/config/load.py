@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -32,11 +33,12 @@ from router.config import (
 )
 from router.config import text as config_text
 from router.config.admission import Admission
+from router.config.data_layer import DataLayer
 from router.config.errors import ConfigError
 from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
-from router.pool.sources import FileDiscoveryParameters, MetricsSourceParameters
+from router.pool.sources import FileDiscoveryParameters
 from router.producers.types import Follower
 from router.scheduling.types import Answerer, Profile, ProfileHandler
 
@@ -57,7 +59,7 @@ class Config(msgspec.Struct, frozen=True):
         producers: Producers in the order they run.
         notified: Names of producers that follow endpoints as they come and go.
         discovery: Where endpoints come from, if the file says.
-        metrics: How metrics are read.
+        data: What is read of endpoints.
         sources: Each data source and who extracts from it, by name.
         followers: Plugins that are told of every pick, beside producers.
         answerers: Plugins that add to the headers of answers.
@@ -73,7 +75,7 @@ class Config(msgspec.Struct, frozen=True):
     producers: tuple[Plugin, ...]
     notified: frozenset[str]
     discovery: FileDiscoveryParameters | None
-    metrics: MetricsSourceParameters
+    data: DataLayer
     sources: tuple[tuple[str, tuple[str, ...]], ...]
     followers: tuple[Follower, ...]
     answerers: tuple[Answerer, ...]
@@ -92,10 +94,14 @@ class Config(msgspec.Struct, frozen=True):
         return max(getattr(picker, "max_num_of_endpoints", 1) for picker in pickers)
 
 
-def load(text: str) -> Config:
-    """Raises ConfigError."""
+def load(text: str, running: Mapping[str, Plugin] = MappingProxyType({})) -> Config:
+    """Raises ConfigError.
+
+    `running`: instances of the configuration in force; one that would be built anew the same goes
+    on, with what it remembers.
+    """
     try:
-        return _built(decode.decode(config_text.parse(text)))
+        return _built(decode.decode(config_text.parse(text)), running)
     except ConfigError as error:
         place = _PLACE.search(str(error))
         line = config_text.line_of(text, place[1]) if place else None
@@ -104,24 +110,27 @@ def load(text: str) -> Config:
         raise ConfigError(f"{error}, line {line}") from error
 
 
-def _built(written: EndpointPickerConfig) -> Config:
+def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Config:
     file, outdated = deprecated.rewritten(written)
     gates = decode.gates(file)
-    instances = wrapped.bound(plugins.instances(file.plugins))
+    instances = wrapped.bound(plugins.instances(file.plugins, running))
     built = profiles.build(file, instances)
     handler = handlers.build(instances, built)
     admitted = admission.build(file, instances)
     read = parsers.build(file, instances)
-    running = producers.build(instances, built, handler, admitted.plugins)
+    produced = producers.build(instances, built, handler, admitted.plugins)
+    data = data_layer.build(file, instances)
     notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
-        *filled.notes_of(file, instances, running),
+        *filled.notes_of(file, instances, produced),
         *outdated,
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),
+        *data_layer.useless(file, instances),
         *useless.plugins(file, instances),
-        *useless.producers(running, notified),
+        *useless.producers(produced, notified),
+        *useless.deciders(instances, built, produced),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(
@@ -130,10 +139,10 @@ def _built(written: EndpointPickerConfig) -> Config:
         handler_name=_handler_name(instances),
         admission=admitted,
         parsers=read,
-        producers=running,
+        producers=produced,
         notified=notified,
         discovery=data_layer.discovery(file, instances),
-        metrics=data_layer.metrics(file, instances),
+        data=data,
         sources=tuple(data_layer.sources(file, instances)),
         followers=tuple(_followers(instances)),
         answerers=tuple(p.value for p in instances.values() if p.type in catalog.ANSWERERS),

@@ -33,7 +33,8 @@ class Plugin(msgspec.Struct, frozen=True):
     parameters: Any
 
 
-def instances(entries: Sequence[PluginEntry]) -> dict[str, Plugin]:
+def instances(entries: Sequence[PluginEntry], running: Mapping[str, Plugin]) -> dict[str, Plugin]:
+    """By name, in the order of the file. Those of `running` that are the same go on."""
     plugins: dict[str, Plugin] = {}
     for i, entry in enumerate(entries):
         path = f"$.plugins[{i}]"
@@ -41,7 +42,11 @@ def instances(entries: Sequence[PluginEntry]) -> dict[str, Plugin]:
         if name in plugins:
             raise ConfigError(f"plugin name {name!r} stands twice - at `{path}`")
         parameters = _parameters(entry, path)
-        plugins[name] = made(name, entry.type, path, parameters)
+        before = running.get(name)
+        if before is not None and (before.type, before.parameters) == (entry.type, parameters):
+            plugins[name] = msgspec.structs.replace(before, path=path)
+        else:
+            plugins[name] = made(name, entry.type, path, parameters)
     return plugins
 
 

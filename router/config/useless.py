@@ -8,13 +8,18 @@ from router import catalog
 from router.config import admission, deprecated, notes
 from router.config.inactive import INACTIVE
 from router.config.notes import Note
-from router.config.plugins import Plugin
+from router.config.plugins import Plugin, needs
 from router.config.schema import EndpointPickerConfig
+from router.producers.facts import PrefixMatch
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
+from router.scheduling.types import Profile
 
 _RATED: Collection[str] = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKERS}
 """Types that act only as members of a profile."""
+
+_DEFAULT_MATCHES = "approx-prefix-cache-producer"
+"""Whose matches count, of several, for who names none."""
 
 
 def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
@@ -28,6 +33,10 @@ def plugins(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iter
     used = {p.plugin_ref for profile in file.scheduling_profiles for p in profile.plugins}
     detector = deprecated.detector(file)
     used |= {detector[0].plugin_ref if detector else admission.DETECTOR}
+    kinds = [{instances[p.plugin_ref].type for p in e.plugins} for e in file.scheduling_profiles]
+    if not all(kind & set(catalog.PICKERS) for kind in kinds):
+        # A profile without a picker gets the one that is declared.
+        used |= {plugin.name for plugin in instances.values() if plugin.type in catalog.PICKERS}
     for plugin in instances.values():
         if plugin.type in _RATED and plugin.name not in used:
             yield notes.warning(f"{plugin.name!r} is in no profile", plugin.path)
@@ -77,3 +86,31 @@ def _precise(
             f" 64 or another power of two, and none of those is a multiple of {tokens}",
             producer.path,
         )
+
+
+def deciders(
+    instances: Mapping[str, Plugin], profiles: Mapping[str, Profile], running: Sequence[Plugin]
+) -> Iterator[Note]:
+    """Deciders that go by other matches than the profiles they decide about."""
+    makers = [p.name for p in running if PrefixMatch in catalog.PROVIDES[p.type]]
+    if len(makers) < 2:
+        return
+    default = _DEFAULT_MATCHES if _DEFAULT_MATCHES in makers else makers[0]
+    members: list[object] = [f.plugin for p in profiles.values() for f in p.filters]
+    members += [s.plugin for p in profiles.values() for s in p.scorers]
+    scored = {name or default for member in members for name in _matches(member)}
+    for decider in instances.values():
+        if decider.type not in catalog.DECIDERS:
+            continue
+        for name in {name or default for name in _matches(decider.value)} - scored:
+            if scored:
+                yield notes.warning(
+                    f"{decider.name!r} decides by the matches of {name!r}, while profiles go by"
+                    f" those of {', '.join(sorted(scored))}: set prefixMatchInfoProducerName",
+                    decider.path,
+                )
+
+
+def _matches(plugin: object) -> Iterator[str]:
+    """Names of the producers whose matches a plugin reads; empty: the default one."""
+    return (name for fact, name in needs(plugin) if fact is PrefixMatch)

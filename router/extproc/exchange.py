@@ -123,7 +123,8 @@ class Exchange:
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
         self._headers: Mapping[str, str] = {}
-        self._body = bytearray()
+        self._chunks: list[bytes] = []
+        self._length = 0
         self._request_mode: int = pb.BUFFERED
         self._response_mode: int = pb.NONE
         self._subset: tuple[str, ...] | None = None
@@ -158,9 +159,14 @@ class Exchange:
                 return self._response_body(message.response_body)
             case "response_trailers":
                 self.streaming = False
-                return ResponseTrailers(self._response_mode == pb.FULL_DUPLEX_STREAMED)
+                return ResponseTrailers(self.echoes_answers)
             case None:
                 return None
+
+    @property
+    def echoes_answers(self) -> bool:
+        """Response bodies reach the client only through here."""
+        return self._response_mode == pb.FULL_DUPLEX_STREAMED
 
     @property
     def _full_duplex(self) -> bool:
@@ -181,29 +187,30 @@ class Exchange:
         if self._decided:
             # Full duplex: the body has been sent back whole, and Envoy can repeat the last chunk.
             return None if self._full_duplex else Proceed(Phase.REQUEST_BODY)
-        if len(self._body) + len(message.body) > self._max_body_bytes:
+        self._length += len(message.body)
+        if self._length > self._max_body_bytes:
             raise BodyTooLarge(f"the request body exceeds {self._max_body_bytes} bytes")
-        self._body += message.body
+        self._chunks.append(message.body)
         if not self._full_duplex:
-            body = bytes(self._body)
+            body = b"".join(self._chunks)
             partial = self._request_mode == pb.BUFFERED_PARTIAL and not message.end_of_stream
             # Before trailers a whole body comes like a cut one; but no JSON is whole when cut.
             hidden = partial and not is_complete(body)
             return self._ready(None if hidden else body, Phase.REQUEST_BODY)
         if message.end_of_stream:
-            return self._ready(bytes(self._body), Phase.REQUEST_BODY, echo=True)
+            return self._ready(b"".join(self._chunks), Phase.REQUEST_BODY, echo=True)
         return None
 
     def _request_trailers(self) -> Event:
         if self._full_duplex and not self._decided:
-            return self._ready(bytes(self._body), Phase.REQUEST_BODY, echo=True, trailers=True)
+            return self._ready(b"".join(self._chunks), Phase.REQUEST_BODY, echo=True, trailers=True)
         return Proceed(Phase.REQUEST_TRAILERS)
 
     def _ready(
         self, body: bytes | None, at: Phase, *, echo: bool = False, trailers: bool = False
     ) -> RequestReady:
         self._decided = True
-        self._body = bytearray()
+        self._chunks = []
         return RequestReady(self._headers, body, at, echo, trailers, self._subset)
 
     def _response_headers(self, message: pb.HttpHeaders, served: str) -> Event:
@@ -221,6 +228,5 @@ class Exchange:
         )
 
     def _response_body(self, message: pb.HttpBody) -> Event:
-        echo = self._response_mode == pb.FULL_DUPLEX_STREAMED
         self.streaming = self.streaming and not message.end_of_stream
-        return ResponseChunk(message.body, message.end_of_stream, echo)
+        return ResponseChunk(message.body, message.end_of_stream, self.echoes_answers)

@@ -13,7 +13,14 @@ METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
 PREFILLER = "x-prefiller-host-port"
+PREFILL_RESULT = "x-warmroute-prefill"
+"""Of an answer: what became of its prefill, from the decode engine's sidecar to the router."""
+
+PREFILLED = "ok"
 ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL_RANK = "x-data-parallel-rank"
+"""Names a rank behind an engine's one port; clients may set it, too."""
+
 DATA_PARALLEL = "x-data-parallel-host-port"
 CACHE_SOURCE = "x-kv-cache-source-host-port"
 REQUEST_ID = "x-request-id"

@@ -36,20 +36,27 @@ def proceed(phase: Phase) -> pb.ProcessingResponse:
 
 
 def started(
-    headers: Mapping[str, str], *, body: bool = False, resized: bool = False
+    headers: Mapping[str, str],
+    *,
+    body: bool = False,
+    resized: bool = False,
+    reported: bool = False,
 ) -> pb.ProcessingResponse:
     """Answer the response headers, with `headers` set for the client besides.
 
     `body` asks for the body, chunk by chunk: only here, with only this field of the mode set, does
     Envoy take a mode override without side effects. `resized`: its length will be another one.
+    `reported`: it holds a sidecar's word for the router, which goes no further.
     """
-    if not (headers or body or resized):
+    if not (headers or body or resized or reported):
         return proceed(Phase.RESPONSE_HEADERS)
     answer = pb.HeadersResponse()
     if headers:
         answer.response.header_mutation.set_headers.extend(_set(headers))
     if resized:
         answer.response.header_mutation.remove_headers.append(names.CONTENT_LENGTH)
+    if reported:
+        answer.response.header_mutation.remove_headers.append(names.PREFILL_RESULT)
     override = _STREAM_BODY if body else None
     return pb.ProcessingResponse(response_headers=answer, mode_override=override)
 

@@ -5,14 +5,17 @@ A stream lives as long as its HTTP exchange, so its end is the request's end, no
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from typing import cast
 
 import grpc
 import structlog
 
 from router.director import Director
 from router.errors import RouterError
+from router.extproc import headers as names
 from router.extproc import reply
 from router.extproc.exchange import (
     Exchange,
@@ -43,7 +46,20 @@ class ExternalProcessor:
     def __init__(self, director: Director, max_body_bytes: int) -> None:
         self._director = director
         self._max_body_bytes = max_body_bytes
+        self._streams: set[_Stream] = set()
+        self._finishing = False
         self.stats = StreamStats()
+
+    def finish(self) -> None:
+        """End the streams of requests that are on their way: their answers go on without us.
+
+        A data plane takes a stream that ends well for consent to all that comes, and one that
+        breaks for a failure, which cuts the answer off.
+        """
+        self._finishing = True
+        for stream in self._streams:
+            if stream.is_needless:
+                stream.task.cancel()
 
     async def Process(  # noqa: N802 - the name is Envoy's
         self,
@@ -53,10 +69,19 @@ class ExternalProcessor:
         self.stats.open += 1
         self.stats.total += 1
         stream = _Stream(self._director, Exchange(self._max_body_bytes), self.stats)
+        self._streams.add(stream)
         try:
             async for message in request_iterator:
+                stream.waits = False
                 for answer in await stream.answer(message):
                     await context.write(answer)
+                stream.waits = True
+                if self._finishing and stream.is_needless:
+                    break
+        except asyncio.CancelledError:
+            # By `finish`, or by whoever called: then nobody reads how it ends.
+            if not (self._finishing and stream.is_needless):
+                raise
         except RouterError as error:
             await context.write(reply.refused(error))
         except Exception:
@@ -67,17 +92,25 @@ class ExternalProcessor:
         finally:
             # No await here: a cancelled stream must still give back what its request holds.
             self.stats.open -= 1
+            self._streams.discard(stream)
             stream.close()
 
 
 class _Stream:
-    """One exchange and the request it became."""
+    """One exchange and the request it became.
+
+    Attributes:
+        task: Runs it.
+        waits: It has answered all that was said.
+    """
 
     def __init__(self, director: Director, exchange: Exchange, stats: StreamStats) -> None:
         self._director = director
         self._exchange = exchange
         self._stats = stats
         self._routed: Routed | None = None
+        self.task = cast("asyncio.Task[None]", asyncio.current_task())
+        self.waits = False
         self._started_at: float | None = None
 
     async def answer(self, message: pb.ProcessingRequest) -> Iterable[pb.ProcessingResponse]:
@@ -98,6 +131,13 @@ class _Stream:
                 return (reply.proceed(phase),)
             case None:
                 return ()
+
+    @property
+    def is_needless(self) -> bool:
+        """The request has its endpoint, and its answer needs nothing that passes through here."""
+        if self._routed is None or not self.waits:
+            return False
+        return self._routed.renamer is None and not self._exchange.echoes_answers
 
     def close(self) -> None:
         """The stream is over."""
@@ -125,6 +165,7 @@ class _Stream:
             self._routed.answer_headers,
             body=started.streamable and reading is not Reading.NOTHING,
             resized=reading is Reading.CHANGE,
+            reported=names.PREFILL_RESULT in started.headers,
         )
 
     def _chunk(self, chunk: ResponseChunk) -> Iterable[pb.ProcessingResponse]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-EARLY_S = 0.005
-"""A stream that ends so soon after the response headers has not waited for a streamed answer."""
+from collections import deque
 
-EARLY_STREAK = 20
-"""So many in a row are no accident: the data plane ends streams before the answers end."""
+EARLY_S = 0.005
+"""A stream that ends so soon after the response headers has not waited for a streamed answer: an
+engine takes longer for one token."""
+
+WATCHED = 100
+"""So many of the last streamed answers are looked at."""
+
+EARLY_ENOUGH = 90
+"""So many of them are no accident: the data plane ends streams before the answers end."""
 
 
 class StreamStats:
@@ -25,17 +31,15 @@ class StreamStats:
         self.failed = 0
         self.observed = 0
         self.ended_early = 0
-        self._streak = 0
+        self._last: deque[bool] = deque(maxlen=WATCHED)
 
     def streamed(self, after_headers_s: float) -> None:
         """The stream of an answer of events ended so long after its headers."""
-        if after_headers_s < EARLY_S:
-            self.ended_early += 1
-            self._streak += 1
-        else:
-            self._streak = 0
+        early = after_headers_s < EARLY_S
+        self.ended_early += early
+        self._last.append(early)
 
     @property
     def ends_early(self) -> bool:
         """Requests are counted out before their answers end."""
-        return self._streak >= EARLY_STREAK
+        return len(self._last) == WATCHED and sum(self._last) >= EARLY_ENOUGH

@@ -41,6 +41,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
         sleep: One series per sleep state, 1 for the present one.
         copy_labels: Series that differ only in these labels repeat one figure.
         part_labels: A series with one of these set is a part of the one where it is empty.
+        custom: Further figures by the attribute they become.
     """
 
     waiting: tuple[Family, ...]
@@ -55,6 +56,12 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     sleep: str | None = None
     copy_labels: frozenset[str] = frozenset()
     part_labels: frozenset[str] = frozenset()
+    custom: tuple[tuple[str, Family], ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The attributes that its further figures become."""
+        return frozenset(key for key, _ in self.custom)
 
 
 _TRITON_REQUESTS = "nv_trt_llm_request_metrics"
@@ -113,9 +120,22 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-def dialect_of(labels: Mapping[str, str]) -> Dialect:
-    """The dialect an endpoint's labels name; that of vLLM where they name none we know."""
-    for label in ENGINE_LABELS:
-        if label in labels:
-            return DIALECTS.get(labels[label], DIALECTS[DEFAULT_ENGINE])
-    return DIALECTS[DEFAULT_ENGINE]
+class Dialects(msgspec.Struct, frozen=True):
+    """Which dialect an endpoint's page is read in.
+
+    Attributes:
+        labels: Endpoint labels that name the kind of engine, preferred first.
+        default: Kind of an endpoint whose labels name none we know.
+        table: Kind -> dialect.
+    """
+
+    labels: tuple[str, ...] = ENGINE_LABELS
+    default: str = DEFAULT_ENGINE
+    table: Mapping[str, Dialect] = msgspec.field(default_factory=lambda: DIALECTS)
+
+    def of(self, labels: Mapping[str, str]) -> Dialect:
+        """The dialect an endpoint's labels name."""
+        for label in self.labels:
+            if label in labels:
+                return self.table.get(labels[label], self.table[self.default])
+        return self.table[self.default]

@@ -143,6 +143,24 @@ def read(
     )
 
 
+def attributes(body: bytes, dialect: Dialect) -> dict[str, float]:
+    """The further figures of a page, by attribute; those it lacks are left out."""
+    if not dialect.custom:
+        return {}
+    page, found = Page(body), {}
+    for key, family in dialect.custom:
+        values = _gauges(page, (family,), dialect)
+        if values:
+            found[key] = sum(values) / len(values)
+    return found
+
+
+def says_something(metrics: EngineMetrics) -> bool:
+    """False for what is no metrics page of an engine: another kind of page, or an empty one."""
+    told = msgspec.structs.replace(metrics, scraped_at=0.0, good_for_s=0.0)
+    return told != EngineMetrics(good_for_s=0.0)
+
+
 def _values(page: Page, families: tuple[Family, ...]) -> list[float]:
     """The values of the first family that has any."""
     for family in families:
@@ -165,6 +183,8 @@ def _gauges(page: Page, families: tuple[Family, ...], dialect: Dialect) -> list[
         ranks: dict[frozenset[tuple[str, str]], float] = {}
         for sample in page.samples(family.name):
             labels = sample.labels
+            if not family.where.items() <= labels.items():
+                continue
             if not any(labels.get(label) for label in dialect.part_labels):
                 rank = frozenset(
                     item for item in labels.items() if item[0] not in dialect.copy_labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 
 import aiohttp
@@ -33,7 +34,7 @@ class FetchFailed(Exception):
 
     Attributes:
         reason: One of ``timeout``, ``unreachable``, ``not-http``, ``broken-off``, ``status``,
-            ``encoding``, ``too-large``.
+            ``encoding``, ``too-large``, ``no-metrics``.
         detail: For people.
     """
 
@@ -45,7 +46,7 @@ class FetchFailed(Exception):
     @property
     def answered(self) -> bool:
         """True where the engine did answer, though not as wanted."""
-        return self.reason in ("status", "encoding", "too-large")
+        return self.reason in ("status", "encoding", "too-large", "no-metrics")
 
 
 def open_session(*, keepalive_s: float, timeout_s: float) -> aiohttp.ClientSession:
@@ -65,10 +66,12 @@ def open_session(*, keepalive_s: float, timeout_s: float) -> aiohttp.ClientSessi
     )
 
 
-async def fetch(session: aiohttp.ClientSession, url: URL) -> bytes:
-    """The body of a 200 answer. Raises FetchFailed."""
+async def fetch(
+    session: aiohttp.ClientSession, url: URL, tls: ssl.SSLContext | bool = True
+) -> bytes:
+    """The body of a 200 answer. `tls` as aiohttp takes it. Raises FetchFailed."""
     try:
-        async with session.get(url, allow_redirects=False) as response:
+        async with session.get(url, allow_redirects=False, ssl=tls) as response:
             _check_head(response)
             return await _read_body(response)
     except tuple(_REASONS) as error:

@@ -6,7 +6,7 @@ something changes. Listeners are called synchronously, after the change can be s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -163,6 +163,18 @@ class Pool:
         if scraped_before and member.failures >= DEAD_AFTER and member.endpoint.alive:
             self._update(member, alive=False)
             self._tell(lambda listener, endpoint: listener.died(endpoint), [member])
+
+    def attributed(
+        self, address: str, attributes: Mapping[str, float], keys: Collection[str]
+    ) -> None:
+        """An extractor states these, and of its `keys` no others."""
+        member = self._members.get(address)
+        if member is None:
+            return
+        kept = {k: v for k, v in member.endpoint.attributes.items() if k not in keys}
+        stated = {**kept, **attributes}
+        if stated != member.endpoint.attributes:
+            self._update(member, attributes=stated)
 
     def served(self, address: str, models: ServedModels) -> None:
         """An engine said what it serves."""

@@ -148,6 +148,7 @@ class Sent(Generic[_Name]):
         self._index = index
         self._names = names
         self._first_pick = decision.endpoint.address
+        self._prefill = decision.holders[-1].address
         self._capacities: dict[str, int] = {}
         self._answered = False
 
@@ -161,6 +162,12 @@ class Sent(Generic[_Name]):
         if capacity is not None:
             self._index.failed(self._first_pick, self._names)
             self.sent(address, capacity)
+
+    def prefill_failed(self) -> None:
+        """Whoever was to compute the names elsewhere has not."""
+        if self._prefill != self._first_pick and self._prefill in self._capacities:
+            del self._capacities[self._prefill]
+            self._index.failed(self._prefill, self._names)
 
     def responded(self, status: int) -> None:
         self._answered = True

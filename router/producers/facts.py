@@ -82,11 +82,13 @@ class PrefixMatch(msgspec.Struct, frozen=True):
         total_blocks: Full blocks of the prompt.
         block_size: Tokens per block.
         held: Endpoint address -> what it holds; absent means nothing.
+        ranks: Endpoint address -> the rank that holds it; absent means rank 0.
     """
 
     total_blocks: int
     block_size: int
     held: Mapping[str, HeldPrefix]
+    ranks: Mapping[str, int] = {}
 
 
 class InFlight(msgspec.Struct, frozen=True):

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from indexer.block import Holder, Identity, Match, MediaId, MediaIds, Trust
 from indexer.central import Central
 from indexer.feed import Source
 from indexer.prefix_index import Lookup, PrefixIndex
 from indexer.speculative import Ticket
+from router.extproc.headers import DATA_PARALLEL_RANK
 from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
+from router.producers import ranks
 from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
 from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
@@ -87,16 +91,26 @@ class PrecisePrefix:
         media = _media_blocks(tokens.media, self.index.block_size)
         lookup = self.look_up(request.model, tokens.ids, salt=request.cache_salt, media=media)
         asleep = {e.address for e in endpoints if e.metrics is not None and e.metrics.asleep}
-        held = self._held(self.matches(lookup, endpoints), asleep)
-        match = PrefixMatch(lookup.total_blocks, self.index.block_size, held)
+        held, best = self._held(self.matches(lookup, endpoints), asleep)
+        match = PrefixMatch(lookup.total_blocks, self.index.block_size, held, best)
         facts.put(match, self.name)
         facts.put(lookup, self.name)
+
+    def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
+        """Of several ranks behind the endpoint's port, name the one that holds the prompt."""
+        match = facts.get(PrefixMatch, self.name)
+        rank = None if match is None else ranks.wanted(request, match, decision.endpoint)
+        if rank is None:
+            return decision
+        headers = {**decision.headers, DATA_PARALLEL_RANK: str(rank)}
+        return msgspec.structs.replace(decision, headers=headers)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> _Guess | None:
         lookup = facts.get(Lookup, self.name)
         if lookup is None or not self._parameters.speculative_indexing:
             return None
         holders = [Holder(endpoint.address, endpoint.rank) for endpoint in decision.holders]
+        holders[0] = Holder(decision.endpoint.address, ranks.guessed(request, decision))
         expires_at = self._clock() + self._ttl_s
         return _Guess(self, [self.index.guess(lookup, holder, expires_at) for holder in holders])
 
@@ -147,8 +161,12 @@ class PrecisePrefix:
         locator = Locator(self._parameters.kv_events_config, endpoints)
         return Central(self.index, locator, locator.topic_filter)
 
-    def _held(self, matches: Mapping[Holder, Match], asleep: set[str]) -> Mapping[str, HeldPrefix]:
+    def _held(
+        self, matches: Mapping[Holder, Match], asleep: set[str]
+    ) -> tuple[Mapping[str, HeldPrefix], Mapping[str, int]]:
+        """What each endpoint holds: its best rank's share, and which rank that is."""
         held: dict[str, HeldPrefix] = {}
+        best: dict[str, int] = {}
         # Endpoints that hold equally much share one match: weigh it once.
         weighed: dict[int, HeldPrefix] = {}
         for holder, match in matches.items():
@@ -158,9 +176,11 @@ class PrecisePrefix:
             if prefix is None:
                 prefix = weighed[id(match)] = self._weighed(match)
             known = held.get(holder.address)
-            if known is None or prefix.weighted > known.weighted:
+            if known is None or _more(prefix, known):
                 held[holder.address] = prefix
-        return held
+                if holder.rank or known is not None:
+                    best[holder.address] = holder.rank
+        return held, best
 
     def _weighed(self, match: Match) -> HeldPrefix:
         weights = self._weights
@@ -199,6 +219,7 @@ class _Guess:
 
     def __init__(self, owner: PrecisePrefix, tickets: Sequence[Ticket]) -> None:
         self.tickets = tickets
+        self._prefill = tickets[1:]
         self._owner = owner
         self._answered = False
         owner._waiting.add(self)
@@ -208,6 +229,12 @@ class _Guess:
         the prompt, that one still does."""
         self._owner.index.withdraw(self.tickets[0])
         self.tickets = self.tickets[1:]
+
+    def prefill_failed(self) -> None:
+        """The prompt was computed where it is answered."""
+        for ticket in self._prefill:
+            self._owner.index.withdraw(ticket)
+        self.tickets = [ticket for ticket in self.tickets if ticket not in self._prefill]
 
     def responded(self, status: int) -> None:
         self._owner._waiting.discard(self)
@@ -227,6 +254,11 @@ class _Guess:
     def _withdraw(self) -> None:
         for ticket in self.tickets:
             self._owner.index.withdraw(ticket)
+
+
+def _more(prefix: HeldPrefix, known: HeldPrefix) -> bool:
+    """Of ranks that hold equally much, one that has confirmed more of it."""
+    return (prefix.weighted, prefix.blocks) > (known.weighted, known.blocks)
 
 
 def _main_model(endpoint: Endpoint | None) -> str | None:

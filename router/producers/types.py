@@ -30,6 +30,15 @@ class Lease(Protocol):
         ...
 
 
+@runtime_checkable
+class PrefillLease(Protocol):
+    """A lease that also cares for the endpoint that was to compute the prompt."""
+
+    def prefill_failed(self) -> None:
+        """It did not. Called before `responded`."""
+        ...
+
+
 class Follower(Protocol):
     """Is told of every pick: a producer, or a scorer, filter or handler that remembers."""
 

@@ -13,6 +13,8 @@ _RAW = -zlib.MAX_WBITS
 
 def codings(content_encoding: str) -> tuple[str, ...]:
     """The codings that were applied, in order; ``identity`` is none."""
+    if not content_encoding:
+        return ()
     named = (name.strip().lower() for name in content_encoding.split(","))
     return tuple(name for name in named if name not in ("", "identity"))
 

@@ -111,7 +111,7 @@ def parse(
     api, path = _api(headers, apis.known), path_of(headers)
     if not apis.others_pass and headers.get(":method", "POST") == "POST" and api is None:
         raise BadRequest(f"no parser reads {path!r} as it was sent")
-    if body is None or not _is_readable(headers):
+    if body is None or not (api or _is_readable(headers)):
         return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers)
     unpacked = _unpacked(headers, body, limits.max_body_bytes)
     read = _unknown(unpacked) if api is None else api.parser(unpacked)
@@ -137,9 +137,12 @@ def parse(
 def _api(headers: Mapping[str, str], known: Mapping[str, Api]) -> Api | None:
     if not _is_readable(headers):
         return None
-    segments = path_of(headers).rstrip("/").split("/")[-_DEPTH:]
-    tails = ("/".join(segments[start:]) for start in range(len(segments)))
-    return next((known[tail] for tail in tails if tail in known), None)
+    tail = "/".join(path_of(headers).rstrip("/").rsplit("/", _DEPTH)[-_DEPTH:])
+    while tail:
+        if tail in known:
+            return known[tail]
+        tail = tail.partition("/")[2]
+    return None
 
 
 def _is_readable(headers: Mapping[str, str]) -> bool:

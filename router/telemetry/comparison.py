@@ -48,13 +48,11 @@ class Comparison:
             return
         if record.prompt_tokens is None or record.endpoint is None or record.served is not None:
             return
-        if record.prefill is None:
-            address, cached = record.endpoint, record.predicted_cached_tokens
-        else:
-            address = record.prefill.endpoints[0]
-            cached = record.prefill.predicted_cached_tokens
+        cached = record.predicted_cached_tokens
         if cached is None:
             return
+        prefill = record.prefill
+        address = record.endpoint if prefill is None else prefill.endpoints[0]
         known = self.predicted.setdefault(address, Predicted())
         known.requests += 1
         known.prompt_tokens += record.prompt_tokens

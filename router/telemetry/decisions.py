@@ -21,7 +21,6 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         profile: Name of the profile that picked.
         endpoints: The picks, best first.
-        predicted_cached_tokens: Prompt tokens the first of them was expected to reuse.
         totals: Weighted total per candidate.
         scores: Scorer -> candidate -> unweighted score.
         weights: Scorer -> what its score counts.
@@ -30,7 +29,6 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: str
     endpoints: Sequence[str]
-    predicted_cached_tokens: int | None = None
     totals: Mapping[str, float] = {}
     scores: Mapping[str, Mapping[str, float]] = {}
     weights: Mapping[str, float] = {}
@@ -51,12 +49,16 @@ class Record(msgspec.Struct, kw_only=True):
         traceparent: The span it belongs to, as it said; W3C's form, as `tracestate`.
         priority: That of its objective.
         endpoint: Address picked; None where the request was refused.
+        stages: What llm-d calls a decision of several stages; empty where there is one.
+        prefill: Who computes the prompt, where that is done elsewhere.
+        encode: Who encodes its media, where that is done elsewhere.
+        prefill_result: What became of that prefill: ok or failed; None until known.
         refused: Why, where it was.
         took_ms: From then to the pick.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
             admission), schedule.
         prompt_tokens: Tokens of the prompt; None where they are not known.
-        predicted_cached_tokens: Prompt tokens the endpoint was expected to reuse.
+        predicted_cached_tokens: Prompt tokens that whoever computes it was expected to reuse.
         profile: Name of the profile that picked it.
         candidates: Endpoints that the profile's filters were shown.
         totals: Weighted total per candidate.
@@ -67,9 +69,6 @@ class Record(msgspec.Struct, kw_only=True):
         total_blocks: Full blocks of the prompt.
         block_size: Tokens per block; 0 where no prefix was looked up.
         prefix_id: Names the part of the prompt that was held: equal where that is equal.
-        disaggregation: Which stages there are, in llm-d's words; empty where no handler splits.
-        prefill: Who computes the prompt, where that is done elsewhere.
-        encode: Who encodes its media, where that is done elsewhere.
         fallbacks: What was missing and had to be done without, in a few words each.
         served: Address that answered, where it is not the one picked.
         status: HTTP status of the answer; None until it came.
@@ -92,6 +91,10 @@ class Record(msgspec.Struct, kw_only=True):
     tracestate: str = ""
     priority: int = 0
     endpoint: str | None = None
+    stages: str = ""
+    prefill: StageRecord | None = None
+    encode: StageRecord | None = None
+    prefill_result: str | None = None
     refused: str | None = None
     took_ms: float = 0.0
     times_ms: Mapping[str, float] = {}
@@ -107,9 +110,6 @@ class Record(msgspec.Struct, kw_only=True):
     total_blocks: int = 0
     block_size: int = 0
     prefix_id: str = ""
-    disaggregation: str = ""
-    prefill: StageRecord | None = None
-    encode: StageRecord | None = None
     fallbacks: Sequence[str] = ()
     served: str | None = None
     status: int | None = None

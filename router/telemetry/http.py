@@ -38,7 +38,7 @@ class Pages:
     """What the pages read.
 
     Attributes:
-        match: None where no precise prefix producer is configured.
+        match: Who answers; None where no precise prefix producer is configured now.
         doctor: What is wrong, and what mends it.
         open_debug: Clients on other machines may read everything, too.
         ready: Discovery has synced and ext_proc serves.
@@ -56,7 +56,7 @@ class Pages:
         degraded: Callable[[], Sequence[str]],
         state: Callable[[], Mapping[str, Any]],
         overviews: Overviews,
-        match: Match | None,
+        match: Callable[[], Match | None],
         max_body_bytes: int,
         doctor: Findings = _no_findings,
         open_debug: bool = False,
@@ -117,10 +117,11 @@ class _Handlers:
         return _json(answer, status=200 if ready else 503)
 
     async def match(self, request: web.Request) -> web.Response:
-        if self._pages.match is None:
+        match = self._pages.match()
+        if match is None:
             return _error(404, "no precise-prefix-cache-producer is configured")
         try:
-            return _json(await self._pages.match(await request.read()))
+            return _json(await match(await request.read()))
         except RouterError as error:
             return _error(error.status, str(error))
 

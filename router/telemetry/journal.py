@@ -81,4 +81,12 @@ class Journal:
             scores={name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
             took_ms=round(record.took_ms, 2),
             duration_ms=round(record.duration_ms or 0.0, 1),
+            **_prefill(record),
         )
+
+
+def _prefill(record: Record) -> dict[str, str | None]:
+    """Of a request that was prefilled elsewhere, where and with what result."""
+    if record.prefill is None:
+        return {}
+    return {"prefill": record.prefill.endpoints[0], "prefill_result": record.prefill_result}

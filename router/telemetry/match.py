@@ -13,6 +13,7 @@ from indexer.prefix_index import Lookup
 from indexer.storage import is_shared
 from router.errors import BadRequest, TokensUnknown
 from router.pool.endpoint import Endpoint
+from router.producers import ranks
 from router.producers.facts import Facts, Tokens
 from router.producers.prefix import PrecisePrefix
 from router.producers.types import Producer
@@ -85,9 +86,12 @@ class Matcher:
             known = endpoints.setdefault(holder.address, {"ranks": {}})
             known["ranks"][str(holder.rank)] = entry
         for known in endpoints.values():
-            best = max(known["ranks"].values(), key=lambda e: (e["blocks"], e["speculative"]))
-            known.update(best)
-            if len(known["ranks"]) == 1:
+            somewhere = known["ranks"].pop(str(ranks.UNKNOWN), None)
+            told = list(known["ranks"].values()) or [somewhere]
+            known.update(max(told, key=lambda e: (e["blocks"], e["speculative"])))
+            if somewhere is not None:
+                known["speculative"] = max(known["speculative"], somewhere["speculative"])
+            if len(known["ranks"]) < 2:
                 del known["ranks"]
         return {
             "tokens": len(tokens) // 4,

@@ -162,6 +162,17 @@ class Metrics:
             "Requests sent to another model than they named.",
             ("model_rewrite_name", "model_name", "target_model"),
         )
+        self._stages = self._counter(
+            "disagg_decision",
+            "Requests of handlers with several stages: what was decided, or who was missing.",
+            ("model_name", "decision_type"),
+        )
+        self._prefills = Counter(
+            "warmroute_prefill_results",
+            "Prefills on endpoints of their own, as decode sidecars report them.",
+            ("result",),
+            registry=self.registry,
+        )
         self._predicted = self._ours("predicted_cached_tokens", "Expected to be reused.")
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
         self._compared_predicted = self._ours(
@@ -181,6 +192,8 @@ class Metrics:
         self._decision.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
+        if record.stages:
+            self._stages.labels(self._shown(record.model), record.stages).inc()
         if record.rewritten_by:
             models = (self._shown(record.model), self._shown(record.target_model))
             self._rewrites.labels(record.rewritten_by, *models).inc()
@@ -194,6 +207,8 @@ class Metrics:
         model = self._of(record)
         model.requests.inc()
         self._errors.labels(*model.labels, error.kind).inc()
+        if error.stage:
+            self._stages.labels(model.labels[0], f"no-{error.stage}").inc()
 
     def gap(self, record: Record, seconds: float) -> None:
         """Another piece of a streamed answer came."""
@@ -213,6 +228,8 @@ class Metrics:
         if record.status is None or record.status >= 400:
             code = "Abandoned" if record.status is None else f"HTTP{record.status}"
             self._errors.labels(*model.labels, code).inc()
+        if record.prefill_result is not None:
+            self._prefills.labels(record.prefill_result).inc()
         if record.usage_unreadable:
             self._unreadable.inc()
         if record.usage is not None:

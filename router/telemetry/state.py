@@ -34,11 +34,28 @@ class Discovery(Protocol):
     def warnings(self) -> Sequence[str]: ...
 
 
+class Configuration(Protocol):
+    """The configuration as far as people should know.
+
+    Attributes:
+        error: Why its file as it is now is not in force; None where it is.
+        warnings: What it asks for that does not have the effect somebody may hope for.
+        reloads: Versions of its file that took effect since the start.
+        failures: Versions that could not.
+    """
+
+    error: str | None
+    reloads: int
+    failures: int
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
 class State:
     """
     Attributes:
         serving: The ext_proc port is open and the router does not drain.
-        config_warnings: What the configuration asks for that cannot have an effect.
     """
 
     def __init__(
@@ -50,9 +67,10 @@ class State:
         tokenizers: Sequence[Backend],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
+        config: Configuration,
+        prefill_outliers: Outliers | None = None,
     ) -> None:
         self.serving = False
-        self.config_warnings: Sequence[str] = ()
         self._pool = pool
         self._outliers = outliers
         self._discovery = discovery
@@ -60,6 +78,8 @@ class State:
         self._tokenizers = tokenizers
         self._prefixes = prefixes
         self._loads = loads
+        self._config = config
+        self._prefill_outliers = prefill_outliers or Outliers(lambda: 0.0)
 
     def degraded(self) -> list[str]:
         """What works less well than it should, in a few words each."""
@@ -67,6 +87,8 @@ class State:
         faults = []
         if not endpoints:
             faults.append("no endpoints")
+        if self._config.error is not None:
+            faults.append(f"configuration: the file is not in force: {self._config.error}")
         if self._discovery.error is not None:
             faults.append(f"discovery: {self._discovery.error}")
         faults += [f"discovery: {entry}" for entry in self._discovery.warnings]
@@ -77,6 +99,10 @@ class State:
         faults += [
             f"endpoint {e.address}: kept out, its last answers failed"
             for e in self._outliers.out(endpoints)
+        ]
+        faults += [
+            f"endpoint {e.address}: kept out of prefill, its last prefills failed"
+            for e in self._prefill_outliers.out(endpoints)
         ]
         if self._exchanges.ends_early:
             faults.append(
@@ -117,7 +143,8 @@ class State:
                 "total": self._exchanges.total,
                 "failed": self._exchanges.failed,
             },
-            "config_warnings": list(self.config_warnings),
+            "config_warnings": list(self._config.warnings),
+            "config_error": self._config.error,
             "degraded": self.degraded(),
         }
 
@@ -132,8 +159,15 @@ class State:
         seen: Values = {(): float(self._exchanges.observed)}
         yield Sample("warmroute_streams_observed", "That took no answer.", seen, counter=True)
         yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
-        warnings: Values = {(): float(len(self.config_warnings))}
+        warnings: Values = {(): float(len(self._config.warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
+        reloads: Values = {
+            ("done",): float(self._config.reloads),
+            ("failed",): float(self._config.failures),
+        }
+        yield Sample(
+            "warmroute_config_reloads", "Of its file, when it changed.", reloads, ("result",), True
+        )
         for tokenizer in self._tokenizers:
             yield from _tokenizer_samples(tokenizer)
         for prefix in self._prefixes:

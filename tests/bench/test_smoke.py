@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench import envoy_requests, idle, long_prompts
+from bench import bodies, envoy_requests, idle, long_prompts
 from bench.load import Load
 from bench.measure import spend
 from bench.stack import StackError, stack
@@ -21,6 +22,21 @@ def test_the_idle_benchmark_scrapes_all_its_endpoints() -> None:
 def test_requests_through_envoy_are_measured() -> None:
     figures = envoy_requests.figures(envoy_requests.Size(warm_up=1, requests=10, rounds=1))
     assert [figure.unit for figure in figures] == ["core-ms", "core-ms", "req/s", "ms", "ms"]
+
+
+def test_bodies_are_measured_in_every_mode() -> None:
+    figures = bodies.figures(bodies.Size(bodies=((1024, 4), (100_000, 4)), rounds=1))
+    assert [figure.name for figure in figures] == [
+        f"body of {size}, {mode}" for mode in bodies.MODES for size in ("1 KiB", "97 KiB")
+    ]
+    assert all(figure.value >= 0 for figure in figures)
+
+
+@pytest.mark.parametrize("length", [100, 1024, 123_457])
+def test_a_body_has_the_length_that_is_asked_for(length: int) -> None:
+    made = bodies.body(length)
+    assert len(made) == length
+    assert msgspec.json.decode(made)["input"]
 
 
 def test_long_prompts_are_warm_on_every_endpoint() -> None:

@@ -207,7 +207,7 @@ async def test_client_sent_routing_headers_reach_nobody(
             ("X-Data-Parallel-Host-Port", canary.address),
             ("x-slo-ttft-ms", "5"),
             ("X-Request-Id", "mine-7"),
-            ("Prefer", "if-available"),
+            ("Prefer", "respond-async"),
         ]
         path = "/v1/chat/completions" if method == "POST" else "/v1/other"
         data = chat_body(400) if method == "POST" else None
@@ -222,7 +222,7 @@ async def test_client_sent_routing_headers_reach_nobody(
         names = {name for name, _ in got}
         assert not names & {"x-prefiller-host-port", "x-encoder-hosts-ports", "x-slo-ttft-ms"}
         assert ("x-request-id", "mine-7") in got
-        assert ("prefer", "if-available") in got
+        assert ("prefer", "respond-async") in got
         assert canary.connections == 0
 
 

@@ -281,3 +281,24 @@ async def test_an_http2_client_sees_each_event_as_it_comes(served: Served) -> No
     assert answer.body == b"".join(b"data: %d\n\n" % n for n in range(100))
     assert "content-length" not in dict(answer.headers)
     assert not [name for name, _ in answer.headers if name == "transfer-encoding"]
+
+
+async def test_the_same_prompt_is_known_by_whichever_api_it_comes(served: Served) -> None:
+    fleet, _ = served
+    text = "a prompt of some length, the same for every API " * 8
+    chat = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": text}]}
+    blocks = [{"type": "text", "text": text}]
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1/chat/completions": chat,
+        "/v1/messages": {"system": "s", "messages": [{"role": "user", "content": blocks}]},
+        "/v1/responses": {"instructions": "s", "input": text},
+        "/invocations": chat,
+    }
+    tokens = []
+    for path, body in bodies.items():
+        packed = gzip.compress(msgspec.json.encode({"model": "tiny", **body}))
+        assert (await post(fleet, packed, path, content_encoding="gzip"))[0] == 200
+        (record,) = (await fleet.get("/debug/decisions?limit=1"))["decisions"]
+        tokens.append(record["prompt_tokens"])
+    assert tokens[0] > 80
+    assert len(set(tokens)) == 1

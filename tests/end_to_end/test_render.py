@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -17,7 +18,12 @@ from tests.support.processes import (
     until,
 )
 
-CONFIG = Path(__file__).parents[1] / "captures" / "epp-precise-prefix-cache-config.yaml"
+CONFIG = (
+    Path(__file__).parents[1]
+    / "captures"
+    / "llm_d_configs"
+    / "epp-precise-prefix-cache-config.yaml"
+)
 
 
 async def test_prompts_are_rendered_by_an_engine_and_find_their_prefix(tmp_path: Path) -> None:
@@ -45,7 +51,12 @@ async def test_prompts_are_rendered_by_an_engine_and_find_their_prefix(tmp_path:
             async with session.post(f"{fleet.url}/v1/chat/completions", json=body) as response:
                 assert response.status == 200
                 usage = (await response.json())["usage"]
-        chats = [event for event in fleet.ended() if event["kind"] == "chat"]
+
+        def ended() -> list[Any]:
+            chats = [event for event in fleet.ended() if event["kind"] == "chat"]
+            return chats if len(chats) == 2 else []
+
+        chats = await until(ended)
         assert chats[0]["predicted"] == 0
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         assert cached > 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.support.ports import free_port, loopback_block
@@ -86,6 +88,30 @@ async def run(argv: list[str], **extra: str) -> tuple[int, str]:
         said, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, said.decode()
+
+
+async def test_prefill_and_decode_apart_are_shown_too(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    flags = own_ports()
+    async with started(command("up", "--pd", "--engines=2", *flags), output) as process:
+        await until(lambda: "Ctrl-C stops everything" in output.read_text(), START_S)
+        greeting = output.read_text()
+        assert re.search(r"^engine-1 .*, prefill\)$", greeting, re.MULTILINE)
+        assert re.search(r"^engine-2 .*, decode\)$", greeting, re.MULTILINE)
+        (curl,) = re.findall(r"^  curl (\S+) .* -d '(.*)'$", greeting, re.MULTILINE)
+        async with aiohttp.ClientSession() as session:
+            for _ in range(2):
+                async with session.post(curl[0], json=json.loads(curl[1])) as response:
+                    assert response.status == 200
+                await asyncio.sleep(0.5)  # the engine's events take a moment to arrive
+        await until(lambda: output.read_text().count("\nchat ") == 2)
+        lines = [line for line in output.read_text().splitlines() if line.startswith("chat ")]
+        assert ["  prefill 127." in line for line in lines] == [True, False]
+        below = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+        assert [pid for pid in below if is_running(pid)] == []
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -60,6 +60,9 @@ class Known:
     def responded(self, status: int) -> None:
         self.told.append(f"responded {status}")
 
+    def prefill_failed(self) -> None:
+        self.told.append("prefill failed")
+
     def ended(self) -> None:
         self.told.append("ended")
 
@@ -187,7 +190,7 @@ async def test_the_record_of_a_split_request_says_who_computes_the_prompt_and_wh
     assert record.encode is None
     assert record.prefill is not None
     assert (record.prefill.profile, record.prefill.endpoints) == ("prefill", ("c:1",))
-    assert record.prefill.predicted_cached_tokens == 0
+    assert record.predicted_cached_tokens == 0
 
 
 async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None:

@@ -46,6 +46,7 @@ def request(
     stop_token_ids: Iterable[int] = (),
     skips_lookup: bool = False,
     reports_reused: bool = False,
+    fetched: bool = False,
 ) -> EngineRequest:
     """An answer that is not given counts up from 1,000, without end."""
     identity = identity or Identity()
@@ -59,6 +60,7 @@ def request(
         stop_token_ids=frozenset(stop_token_ids),
         skips_lookup=skips_lookup,
         reports_reused=reports_reused,
+        fetched=fetched,
     )
 
 

@@ -312,3 +312,33 @@ def _add(engine: Engine, prompt: list[int], output: int) -> str:
     request = make.request(prompt, block_size=2, max_tokens=output, answer=[0, 1, 2] * 3)
     engine.add(request, now_s=0)
     return request.request_id
+
+
+def test_of_a_fetched_prompt_only_the_last_token_is_computed_and_all_blocks_are_stored() -> None:
+    engine = make.engine()
+    prompt = list(range(10))
+    engine.add(make.request(prompt, fetched=True), 0.0)
+    step = engine.schedule(0.0)
+    assert step is not None
+    assert (step.prefill_tokens, step.decoding) == (1, 0)
+    result = engine.complete(0.0)
+    (stored,) = result.events
+    assert isinstance(stored, BlockStored)
+    assert (len(stored.digests), list(stored.token_ids)) == (2, prompt[:8])
+    assert result.outputs[0].cached_tokens == 0
+    assert make.cached_tokens(make.run(engine, make.request(prompt))) == 8
+
+
+def test_a_fetched_prompt_is_computed_after_a_preemption() -> None:
+    engine = make.engine(num_blocks=7)
+    old = make.request(list(range(8)), max_tokens=12)
+    young = make.request(list(range(50, 58)), max_tokens=12, fetched=True)
+    make.run(engine, old, young)
+    assert engine.counts.preemptions > 0
+    assert engine.counts.generated == 24
+
+
+def test_an_answer_that_ended_says_which_blocks_held_it() -> None:
+    first, last = make.outputs(make.run(make.engine(), make.request(range(5), max_tokens=2)))
+    assert first.blocks == ()
+    assert last.blocks == (1, 2)

@@ -30,6 +30,7 @@ def service(*, ranks: int = 1) -> Service:
         [Rank(number, engine, metrics, None) for number, engine in enumerate(engines)],
         metrics,
         "topic",
+        8000,
     )
 
 

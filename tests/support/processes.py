@@ -122,6 +122,11 @@ class Fleet:
             return False
         return response.status == 200 and not answer["degraded"]
 
+    async def scraped(self) -> bool:
+        """The router has read the metrics of every endpoint."""
+        state = await self.get("/debug/state")
+        return all(endpoint["metrics"] for endpoint in state["endpoints"])
+
     async def metrics_page(self) -> bool:
         """The router's HTTP port is open."""
         try:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-EVENTS = b'data: {"n": 1}\n\ndata: [DONE]\n\n'
+EVENTS = b'data: {"n": 1, "usage": {"prompt_tokens": 3}}\n\ndata: [DONE]\n\n'
 
 
 class Got(msgspec.Struct):
@@ -72,7 +72,7 @@ def _answer(request: Got) -> bytes:
         case "trailers":
             return _chunked(b"x-after: all\r\n")
         case _:
-            body = msgspec.json.encode({"size": len(request.body)})
+            body = msgspec.json.encode({"size": len(request.body), "model": "target"})
             head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
             shown = b"" if request.method == "HEAD" else body
             return f"{head}{len(body)}\r\n\r\n".encode() + shown

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from tests.support import npm_models
+from tests.tokenizer_sidecar.any_text import any_text
 from tests.tokenizer_sidecar.disk import TINY
 from tokenizer_sidecar.encode import Encoder
 from tokenizer_sidecar.post_processing import pack
@@ -24,41 +25,6 @@ FAST = ("tiny", "qwen3", "llama3_1", "gptoss", "deepseek_v3")
 
 PIECE_CHARS = 24
 """So that even short texts are cut many times."""
-
-_FRAGMENTS = (
-    *("def f(x):\n    return x\n", "if (a && b) {\n\t}", "\r\n", "});", "http://a.b/c?d=e&f", "->"),
-    *("can't", "IT'S", "we'LL", "\u2019s", "'\u017f", "\u212a", "Straße", "naïve", "ﬁ", "ĳ"),
-    *(
-        "你好，世界。",
-        "没有空格",
-        "カタカナ・",
-        "ひらがな",
-        "か\u3099",
-        "한국어",
-        "\u1112\u1161\u11ab",
-    ),
-    *("😀", "👍🏽", "👩\u200d👩\u200d👧", "🇩🇪", "e\u0301", "A\u030a", "a\u0323\u0302", "\u0301"),
-    *("12", "1234567", "3.14", "1,000", "\u0663\u0664", "½", "²"),
-    *("हिन्दी", "ไทย", "العربية", "привет", "и\u0306", "\u037e"),
-    *(
-        "\0",
-        "\x85",
-        "\u00a0",
-        "\u3000",
-        "\u2028",
-        "\ufeff",
-        "\u200b",
-        "\x1c",
-        "\ufffd",
-        "\U000e0041",
-    ),
-    *("<", "<|", "|>", "<|im_", "<s>", "</s>", "_", "#", "\\", '"', "“"),
-    *("a", "B", "the ", " of", ". The", ", and", "x" * 40, "-" * 30),
-)
-
-_RUNS = st.builds(
-    lambda text, times: text * times, st.sampled_from(" \n\t\r.a1好="), st.integers(2, 60)
-)
 
 
 @cache
@@ -85,14 +51,8 @@ def added(name: str) -> Sequence[str]:
 
 
 def texts(name: str) -> st.SearchStrategy[str]:
-    """Texts of every kind, with the model's own special tokens among them, whole and broken."""
-    special = st.sampled_from(added(name))
-    anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-    fragments = st.sampled_from([*_FRAGMENTS, " ", " ", "\n", "\n\n", "    "])
-    broken = special.map(lambda text: text[:-1])
-    return st.lists(
-        st.one_of(fragments, fragments, fragments, anything, special, broken, _RUNS), max_size=40
-    ).map("".join)
+    """With the model's own special tokens among them."""
+    return any_text(added(name))
 
 
 def expected(name: str, text: str, *, special: bool = False) -> list[int]:

@@ -12,16 +12,17 @@ from typing import Any
 
 import mistral_common
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.protocol.instruct.validator import ValidationMode
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
+from tests.tokenizer_sidecar.any_text import any_text
 from tests.tokenizer_sidecar.disk import chat
 from tokenizer_sidecar.errors import ModelError, RenderError, Unsupported
-from tokenizer_sidecar.mistral import MistralRenderer
+from tokenizer_sidecar.mistral import MistralRenderer, TekkenEncoder
 from tokenizer_sidecar.post_processing import unpack
 from tokenizer_sidecar.renderers import load
 
@@ -98,20 +99,41 @@ def test_chats_have_the_library_s_ids(renderer: MistralRenderer, body: dict[str,
         assert unpack(renderer.packed_chat(body)) == by_library(body)
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.data())
-def test_any_text_has_the_library_s_ids(renderer: MistralRenderer, data: st.DataObject) -> None:
-    parts = st.one_of(
-        st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-        st.sampled_from(["word ", "你好，", "\n", "  ", "123", "</s>", "e\u0301", "😀", "don't "]),
-    )
-    text = "".join(data.draw(st.lists(parts, min_size=1))) * data.draw(st.integers(1, 40))
+@cache
+def encoder(cache_bytes: int) -> TekkenEncoder:
+    """Cuts even short texts many times."""
+    pattern = json.loads((DATA / "tekken_240911.json").read_bytes())["config"]["pattern"]
+    return TekkenEncoder(tekkenizer(), pattern, cache_bytes, piece_chars=24)
+
+
+def tekkenizer() -> Tekkenizer:
     tekken = library().instruct_tokenizer.tokenizer
     assert isinstance(tekken, Tekkenizer)
-    if text:
-        ids = unpack(renderer.packed_completion({"prompt": text}))
-        assert ids == tekken.encode(text, bos=True, eos=False)
-        assert renderer.tokenize(text, add_special_tokens=False) == (ids[1:], [])
+    return tekken
+
+
+TEXTS = any_text(["[INST]", "[/INST]", "<s>", "</s>", "[TOOL_CALLS]", "<unk>"])
+some = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@some
+@given(TEXTS.filter(bool))
+def test_any_text_has_the_library_s_ids(renderer: MistralRenderer, text: str) -> None:
+    ids = unpack(renderer.packed_completion({"prompt": text}))
+    assert ids == tekkenizer().encode(text, bos=True, eos=False)
+    assert renderer.tokenize(text, add_special_tokens=False) == (ids[1:], [])
+
+
+@some
+@given(st.data(), st.sampled_from([1 << 13, 1 << 22]))
+def test_turns_in_any_order_and_any_state_of_the_cache_give_the_ids_of_the_whole(
+    data: st.DataObject, cache_bytes: int
+) -> None:
+    turns = data.draw(st.lists(TEXTS, min_size=1, max_size=6))
+    for end in data.draw(st.lists(st.integers(1, len(turns)), min_size=1, max_size=6)):
+        text = "".join(turns[:end])
+        whole = tekkenizer().encode(text, bos=False, eos=False)
+        assert unpack(encoder(cache_bytes).ids(text)) == whole
 
 
 def test_completions_are_cut_as_others_are(renderer: MistralRenderer) -> None:

@@ -50,3 +50,13 @@ def test_a_refusal_says_why() -> None:
 )
 def test_other_lines_are_no_requests(line: str) -> None:
     assert request_line(line) is None
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"), [("ok", "prefill p:1  "), ("failed", "prefill p:1 failed  ")]
+)
+def test_a_prefill_elsewhere_is_shown(result: str, shown: str) -> None:
+    event = {"event": "request.ended", "endpoint": "d:1", "prefill": "p:1"}
+    line = request_line(json.dumps({**event, "prefill_result": result}))
+    assert line is not None
+    assert shown in line

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from router.config.builtin import BUILTIN_PD
 from router.pool.discovery.file import parse
 from router.producers.prefix_parameters import Bounds
 from warmroute import serve, up
 from warmroute.errors import StartError
-from warmroute.plan import Plan, engine_command, make_plan, router_command, tokenizer_command
+from warmroute.plan import Plan, make_plan, router_command, tokenizer_command
+from warmroute.simulated import Engine, engine_command
 
 REAL = """\
 apiVersion: llm-d.ai/v1alpha1
@@ -29,7 +31,7 @@ def plan(folder: Path, *argv: str) -> Plan:
 
 def test_four_engines_on_addresses_of_their_own_are_the_default(tmp_path: Path) -> None:
     made = plan(tmp_path)
-    assert made.engines == [(f"127.0.0.{i}", 8000) for i in (1, 2, 3, 4)]
+    assert made.engines == [Engine(f"127.0.0.{i}", 8000) for i in (1, 2, 3, 4)]
     assert made.endpoints is not None
     listing = parse(made.endpoints.read_bytes(), "endpoints.yaml")
     assert [(e.host, e.port, e.endpoint.kv_events[0].endpoint) for e in listing.entries] == [
@@ -54,7 +56,19 @@ def test_every_model_is_tokenized_and_the_first_is_served(tmp_path: Path) -> Non
     flags = [f"--model={name}={tmp_path}" for name in ("a", "b")]
     made = plan(tmp_path, *flags)
     assert [f for f in tokenizer_command(made) if f.startswith("--model")] == flags
-    assert [f for f in engine_command(made, "h", 1) if f.startswith("--model")] == flags[:1]
+    first = engine_command(made.engines[0], *next(iter(made.models.items())))
+    assert [f for f in first if f.startswith("--model")] == flags[:1]
+
+
+def test_with_prefill_and_decode_apart_a_configuration_for_it_runs(tmp_path: Path) -> None:
+    made = plan(tmp_path, "--pd")
+    (given,) = [f for f in router_command(made) if f.startswith("--config-file=")]
+    assert Path(given.partition("=")[2]).read_text() == BUILTIN_PD
+    own = tmp_path / "own.yaml"
+    own.write_text(BUILTIN_PD)
+    assert f"--config-file={own}" in router_command(plan(tmp_path, "--pd", f"--config={own}"))
+    real = plan(tmp_path, "--pd", "--endpoints=mine.yaml")
+    assert real.engines == []
 
 
 def test_router_and_tokenizer_take_bodies_of_the_same_size(tmp_path: Path) -> None:

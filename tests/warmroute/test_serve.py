@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_field() -> None:
         "http_port": 9090,
         "secure": True,
         "usage_sample": 50,
-        "metrics_interval_s": 1.0,
+        "metrics_interval_s": None,
         "drain_s": 30.0,
         "max_body_bytes": 64 * 1024 * 1024,
         "endpoints": Path("e.yaml"),
@@ -67,7 +67,9 @@ def test_the_configuration_can_name_endpoints_and_intervals(tmp_path: Path) -> N
     chosen = options(f"--config-file={path}")
     assert chosen.endpoints == Path("/etc/endpoints.yaml")
     assert chosen.watch_endpoints
-    assert chosen.metrics_interval_s == 3.0
+    assert chosen.metrics_interval_s is None
+    assert chosen.config.data.metrics is not None
+    assert chosen.config.data.metrics.interval_s == 3.0
 
 
 def test_flags_win_over_the_configuration() -> None:

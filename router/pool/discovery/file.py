@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping
 import msgspec
 import yaml
 
+from router.pool.discovery.hosts import Named
 from router.pool.discovery.schema import EndpointEntry, EndpointsFile, KvEventsEntry, ModelRewrite
 from router.pool.endpoint import Endpoint, KvEvents
 
@@ -94,27 +95,66 @@ def parse(text: bytes, path: str) -> Listing:
 
 
 def locate(
-    entries: Iterable[Entry], addresses: Mapping[str, str]
+    entries: Iterable[Entry], addresses: Mapping[str, Named]
 ) -> tuple[tuple[Endpoint, ...], tuple[str, ...]]:
     """The endpoints whose host is known, with warnings for the rest.
 
-    `addresses` maps a hostname to its IP address. Of two on one address the first stays.
+    `addresses` maps a hostname to its IP addresses. Of two on one address the first stays.
     """
     found: dict[str, Endpoint] = {}
     warnings = []
     for entry in entries:
-        host = entry.host if entry.is_ip else addresses.get(entry.host)
-        if host is None:
+        named = {entry.host: ""} if entry.is_ip else addresses.get(entry.host, {})
+        if not named:
             warnings.append(f"{entry.place}: left out: {entry.host} does not resolve")
-            continue
-        address = f"[{host}]:{entry.port}" if ":" in host else f"{host}:{entry.port}"
-        if address in found:
+        if len(named) > 1 and not _follow(entry.host, entry.endpoint.kv_events):
             warnings.append(
-                f"{entry.place}: left out: {found[address].name} has the same address, {address}"
+                f"{entry.place}.kvEvents: left out: one stream is not that of {len(named)} engines;"
+                f" name its host {entry.host}, too"
             )
-            continue
-        found[address] = msgspec.structs.replace(entry.endpoint, address=address)
+            entry = msgspec.structs.replace(entry, endpoint=_unheard(entry.endpoint))
+        for host, suffix in named.items():
+            endpoint = _at(entry, host, suffix)
+            if endpoint.address in found:
+                warnings.append(
+                    f"{entry.place}: left out: {found[endpoint.address].name} has the same"
+                    f" address, {endpoint.address}"
+                )
+                continue
+            found[endpoint.address] = endpoint
     return tuple(found.values()), tuple(warnings)
+
+
+def _at(entry: Entry, host: str, suffix: str) -> Endpoint:
+    """The endpoint at one address of its host; its events are those at that address."""
+    bracketed = f"[{host}]" if ":" in host else host
+    events = entry.endpoint.kv_events
+    if not entry.is_ip:
+        events = tuple(_moved(source, entry.host, bracketed) for source in events)
+    return msgspec.structs.replace(
+        entry.endpoint,
+        name=entry.endpoint.name + suffix,
+        address=f"{bracketed}:{entry.port}",
+        kv_events=events,
+    )
+
+
+def _follow(hostname: str, sources: Iterable[KvEvents]) -> bool:
+    """Each address of the hostname has events of its own."""
+    return all(source.endpoint.startswith(f"tcp://{hostname}:") for source in sources)
+
+
+def _unheard(endpoint: Endpoint) -> Endpoint:
+    return msgspec.structs.replace(endpoint, kv_events=())
+
+
+def _moved(source: KvEvents, hostname: str, address: str) -> KvEvents:
+    """Where its host is the hostname: at that address of it."""
+    before, now = f"tcp://{hostname}:", f"tcp://{address}:"
+    replay = source.replay and source.replay.replace(before, now)
+    return msgspec.structs.replace(
+        source, endpoint=source.endpoint.replace(before, now), replay=replay
+    )
 
 
 class _Loader(yaml.CSafeLoader):

@@ -17,6 +17,7 @@ from router.pool.discovery.file import (
     locate,
     parse,
 )
+from router.pool.discovery.hosts import Named, renewed
 from router.pool.discovery.schema import ModelRewrite
 from router.pool.pool import Pool
 
@@ -36,9 +37,9 @@ class FileDiscovery:
     """Keeps a pool as an endpoints file says.
 
     Without `watch_file` only the hostnames are followed. A file that becomes unreadable or wrong
-    changes nothing, and is reported once. A hostname keeps its address while that is among its
-    addresses, and while it does not resolve at all: an endpoint that moves without need would lose
-    all that is known of its cache.
+    changes nothing, and is reported once. Each address of a hostname is an endpoint. One stays
+    while it is among the hostname's addresses, and while that does not resolve at all: an endpoint
+    that moves without need would lose all that is known of its cache.
 
     Attributes:
         synced: The file was read once and the pool holds its endpoints.
@@ -61,9 +62,10 @@ class FileDiscovery:
         self._interval_s = interval_s
         self._resolve_interval_s = resolve_interval_s
         self._watch_file = watch_file
+        self._moved = False
         self._listing = Listing()
         self._version: _Version | None = None
-        self._addresses: dict[str, str] = {}
+        self._addresses: dict[str, Named] = {}
         self._resolve_due_s = 0.0
         self._warnings: tuple[str, ...] = ()
         self._error: str | None = None
@@ -88,6 +90,15 @@ class FileDiscovery:
         """Rewrite rules in order of precedence."""
         return self._listing.model_rewrites
 
+    def follow(self, path: str | os.PathLike[str], *, watch_file: bool) -> None:
+        """Go on with that file from the next look on; until it was read, with what there is."""
+        if (self._path, self._watch_file) == (Path(path), watch_file):
+            return
+        self._moved = self._path != Path(path)
+        self._path, self._watch_file = Path(path), watch_file
+        if self._moved:
+            self._version = None
+
     async def load(self) -> None:
         """Read the file and fill the pool. Raises DiscoveryError."""
         # Without a file there is no version, so that one that comes back is read again.
@@ -95,6 +106,7 @@ class FileDiscovery:
         text, self._version = await asyncio.to_thread(_read, self._path)
         self._listing = await asyncio.to_thread(parse, text, str(self._path))
         await self._publish()
+        self._moved = False
         self.synced = True
         self._error = None
         log.info("discovery.loaded", path=str(self._path), endpoints=len(self._pool.snapshot()))
@@ -107,7 +119,7 @@ class FileDiscovery:
 
     async def _look(self) -> None:
         """Take over what changed since the last look."""
-        if self._watch_file:
+        if self._watch_file or self._moved:
             version = _version_of(self._path)
             if version is None or version != self._version:
                 await self._reload()
@@ -164,20 +176,16 @@ def _version(stat: os.stat_result) -> _Version:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-async def _resolve(hostnames: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-    """An IP address for each hostname that has one, the known one if that still holds."""
+async def _resolve(hostnames: Iterable[str], known: Mapping[str, Named]) -> dict[str, Named]:
+    """The IP addresses of each hostname that has any."""
     async with asyncio.TaskGroup() as group:
         lookups = {host: group.create_task(_look_up(host)) for host in hostnames}
-    addresses = {}
-    for host, lookup in lookups.items():
-        found = lookup.result() or list(filter(None, [known.get(host)]))
-        if found:
-            addresses[host] = known[host] if known.get(host) in found else found[0]
-    return addresses
+    named = {host: renewed(known.get(host, {}), found.result()) for host, found in lookups.items()}
+    return {host: addresses for host, addresses in named.items() if addresses}
 
 
 async def _look_up(host: str) -> list[str]:
-    """The IP addresses of a hostname, IPv4 first; none where it does not resolve."""
+    """The IP addresses of a hostname; none where it does not resolve."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(RESOLVE_TIMEOUT_S):
@@ -185,5 +193,4 @@ async def _look_up(host: str) -> list[str]:
     except (OSError, UnicodeError):
         return []
     # An address with a zone means something on this machine only.
-    found = [str(answer[4][0]) for answer in answers if "%" not in str(answer[4][0])]
-    return sorted(found, key=lambda address: ":" in address)
+    return [str(answer[4][0]) for answer in answers if "%" not in str(answer[4][0])]

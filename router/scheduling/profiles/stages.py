@@ -17,10 +17,13 @@ from router.errors import NoEndpoints, RouterError, Saturated
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts, KeptOut, Peer
-from router.request.types import Request
+from router.request.types import Kind, Request
 from router.scheduling.profiles.ports import through_port
 from router.scheduling.schedule import schedule
 from router.scheduling.types import Decider, Decision, Outcome, Profile
+
+_GENERATING = frozenset({"completions", "responses", "messages", "generate"})
+"""Last segments of the paths whose prompts decode sidecars have prefilled elsewhere."""
 
 FALLBACK = "fallback"
 """What a decision is called that the fallback profile made."""
@@ -79,6 +82,8 @@ class StageHandler(msgspec.Struct, frozen=True, kw_only=True):
         rng: random.Random,
     ) -> Decision:
         picks = _Picks(self.stages, request, profiles, endpoints, rng)
+        if not _generates(request):
+            return self._decision(picks.decode(facts), None, None)
         decode = None if self.prefill_first else picks.decode(facts)
         try:
             prefill, encode = self._helpers(picks, facts, decode)
@@ -157,6 +162,14 @@ class _Picks(msgspec.Struct, frozen=True):
         except RouterError as error:
             error.stage = stage
             raise
+
+
+def _generates(request: Request) -> bool:
+    """Only an answer to a prompt has stages; where the body is not shown, the path tells."""
+    if request.kind is not Kind.OTHER:
+        return True
+    last = request.path.rstrip("/").rpartition("/")[2]
+    return last in _GENERATING and request.headers.get(":method", "POST") == "POST"
 
 
 def _needs(plugin: object) -> Sequence[tuple[type, str]]:

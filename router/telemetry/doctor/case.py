@@ -14,6 +14,7 @@ from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
 from router.telemetry.comparison import Comparison, Predicted
 from router.telemetry.decisions import Record
+from router.telemetry.state import Configuration
 
 SILENCE_S = 30.0
 """How long events may stay away after a prompt was computed, unless somebody asks for another."""
@@ -35,7 +36,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         grown: By how much a counter of this name, now at this value, grew in the window.
         window_s: How long that window is.
         lasting_s: How long a condition of this name has been so.
-        config_warnings: What the configuration asks for in vain.
+        config: The configuration, as far as people should know.
     """
 
     now: float
@@ -51,7 +52,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     grown: Callable[[Hashable, float], float]
     window_s: float
     lasting_s: Callable[[Hashable], float]
-    config_warnings: Sequence[str]
+    config: Configuration
 
     def feeds(self) -> Iterator[tuple[PrecisePrefix, Feed]]:
         """Every event stream of an endpoint, those that never spoke apart where another did.

@@ -15,6 +15,7 @@ from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions
 from router.telemetry.doctor import (
     configured,
+    crediting,
     matching,
     predicting,
     scraping,
@@ -26,10 +27,12 @@ from router.telemetry.doctor.case import SILENCE_S, Case, compared, counters
 from router.telemetry.doctor.finding import Finding
 from router.telemetry.doctor.window import Lasting, Window
 from router.telemetry.metrics import Sample, Values
+from router.telemetry.state import Configuration
 
 Check = Callable[[Case], Iterator[Finding]]
 
 CHECKS: Sequence[Check] = (
+    configured.not_in_force,
     configured.in_vain,
     tokenizing.away,
     tokenizing.falling_back,
@@ -51,6 +54,9 @@ CHECKS: Sequence[Check] = (
     matching.strangers,
     matching.unnamed,
     matching.tokens,
+    crediting.groups,
+    crediting.index_full,
+    crediting.left_out,
     predicting.off,
     spreading.pinned,
 )
@@ -63,7 +69,7 @@ _CAUSES = frozenset(
     {
         "block-size-differs", "model-differs", "topic-differs", "topic-unknown", "model-unknown",
         "tokenizer-differs", "event-stream-lost", "event-stream-unreached", "no-event-source",
-        "no-events",
+        "no-events", "groups-unknown",
     }
 )  # fmt: skip
 
@@ -71,9 +77,7 @@ _CAUSES = frozenset(
 class Doctor:
     """A listener of the pool; `tick` must be called about once a second.
 
-    Attributes:
-        comparison: What was predicted; told of each request elsewhere.
-        config_warnings: What the configuration asks for in vain.
+    The sequences may change while it lives: it looks at what is there now.
     """
 
     def __init__(
@@ -84,11 +88,13 @@ class Doctor:
         prefixes: Sequence[PrecisePrefix],
         tokenizers: Sequence[Backend],
         loads: Sequence[InFlightLoad],
+        config: Configuration,
+        comparison: Comparison,
         clock: Callable[[], float],
     ) -> None:
-        """`clock` gives Unix time."""
-        self.comparison = Comparison()
-        self.config_warnings: Sequence[str] = ()
+        """`comparison` is told of each request elsewhere; `clock` gives Unix time."""
+        self.comparison = comparison
+        self._config = config
         self._pool = pool
         self._decisions = decisions
         self._prefixes = prefixes
@@ -179,7 +185,7 @@ class Doctor:
             grown=self._window.growth,
             window_s=now - self._window.since,
             lasting_s=lambda key: self._lasting.for_s(now, key),
-            config_warnings=self.config_warnings,
+            config=self._config,
         )
 
 

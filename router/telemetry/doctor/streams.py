@@ -96,7 +96,7 @@ def silent(case: Case) -> Iterator[Finding]:
         heard[address] = max(heard.get(address, 0.0), feed.stats.heard_at or 0.0)
         sources[address] = feed.source.endpoint
     for address, heard_at in heard.items():
-        untold = [_ended_at(r) for r in case.answered(address) if _stores(r)]
+        untold = [_sent_at(r) for r in case.answered(address) if _stores(r)]
         untold = [at for at in untold if at > heard_at]
         if not untold or case.now - untold[0] < case.silence_s:
             continue
@@ -170,9 +170,11 @@ def gaps(case: Case) -> Iterator[Finding]:
 def joined_late(case: Case) -> Iterator[Finding]:
     """The stream was read from the middle on."""
     for _, feed in case.feeds():
-        stats, first = feed.stats, feed.order.next is None
-        if feed.trust is not Trust.PARTIAL or first or stats.missed or feed.unnamed:
+        stats = feed.stats
+        if feed.trust is not Trust.PARTIAL or feed.order.next is None or stats.missed:
             continue
+        if feed.unnamed or feed.rejected:
+            continue  # partial for what was left out
         if not stats.truncated and not stats.replays_failed and feed.source.replay is not None:
             continue  # a replay is under way
         yield Finding(
@@ -214,15 +216,13 @@ def _stores(record: Record) -> bool:
         return False
     whole = record.total_blocks * record.block_size
     cached = record.predicted_cached_tokens or 0
-    if record.prefill is not None:
-        cached = record.prefill.predicted_cached_tokens or 0
     # The block with the last token is computed again, but stored before.
     return whole - cached > record.block_size
 
 
-def _ended_at(record: Record) -> float:
-    took_ms = record.first_ms or record.duration_ms or record.took_ms
-    return record.at + took_ms / 1e3
+def _sent_at(record: Record) -> float:
+    """What the engine stored of it was told later than that."""
+    return record.at + record.took_ms / 1e3
 
 
 def _silent_s(case: Case, heard_at: float | None) -> int | None:

@@ -76,7 +76,6 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         at: Unix time.
         up_s: Since the start.
         window_s: How long the last minutes are.
-        warnings: What the configuration asks for that cannot have an effect.
         degraded: What works less well than it should.
         total: Since the start; its shares are left out.
         recent: In the last minutes, likewise.
@@ -88,7 +87,6 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float
     ready: bool
     degraded: Sequence[str]
-    warnings: Sequence[str]
     endpoints: Sequence[Shown]
     total: Totals
     recent: Totals
@@ -121,14 +119,13 @@ class Overviews:
         self,
         *,
         pool: Pool,
-        outliers: Outliers,
+        outliers: Sequence[Outliers],
         prefixes: Sequence[PrecisePrefix],
         loads: Sequence[InFlightLoad],
         tally: Tally,
         decisions: Decisions,
         ready: Callable[[], bool],
         degraded: Callable[[], Sequence[str]],
-        warnings: Callable[[], Sequence[str]],
     ) -> None:
         """`prefixes` and `loads` may change."""
         self._pool = pool
@@ -139,7 +136,6 @@ class Overviews:
         self._decisions = decisions
         self._ready = ready
         self._degraded = degraded
-        self._warnings = warnings
         self._started_at = tally.samples[0].at
         self._latest: Overview | None = None
 
@@ -163,7 +159,6 @@ class Overviews:
             window_s=now - samples[0].at,
             ready=self._ready(),
             degraded=self._degraded(),
-            warnings=self._warnings(),
             endpoints=self._endpoints(recent.shares),
             total=msgspec.structs.replace(total, shares={}),
             recent=msgspec.structs.replace(recent, shares={}),
@@ -179,7 +174,7 @@ class Overviews:
 
     def _endpoints(self, shares: Mapping[str, Share]) -> list[Shown]:
         endpoints = self._pool.snapshot()
-        out = {endpoint.address for endpoint in self._outliers.out(endpoints)}
+        out = {e.address for outliers in self._outliers for e in outliers.out(endpoints)}
         in_flight = self._loads[0].requests if self._loads else {}
         streams = _streams(feed for prefix in self._prefixes for feed in prefix.index.feeds())
         blocks = _blocks(self._prefixes)

@@ -418,7 +418,8 @@ def test_the_data_layer_is_read() -> None:
     )
     assert built.discovery is not None
     assert built.discovery.path == "/etc/endpoints.yaml"
-    assert (built.metrics.interval, built.metrics.port) == ("250ms", 9100)
+    assert built.data.metrics is not None
+    assert (built.data.metrics.interval, built.data.metrics.port) == ("250ms", 9100)
     assert built.notified == {PRECISE}
 
 
@@ -533,3 +534,30 @@ def test_what_follows_endpoints_by_itself_may_be_wired_to_their_source_too() -> 
         plugins=plugins("endpoint-notification-source", *followers), dataLayer={"sources": [source]}
     )
     assert built.notified == set(followers)
+
+
+@pytest.mark.parametrize(
+    ("decides_by", "scored_by", "warned"),
+    [(PRECISE, PRECISE, False), ("", PRECISE, True), (PRECISE, "", True), ("", "", False)],
+)
+def test_a_decider_that_goes_by_other_matches_than_the_profiles_is_warned_of(
+    decides_by: str, scored_by: str, warned: bool
+) -> None:
+    decider = {"nonCachedTokens": 16, "prefixMatchInfoProducerName": decides_by}
+    built = config(
+        plugins=[
+            {"type": PRECISE, "parameters": {"kvEventsConfig": {"zmqEndpoint": "tcp://*:5557"}}},
+            {"type": "approx-prefix-cache-producer"},
+            {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": scored_by}},
+            {"type": "prefix-based-pd-decider", "parameters": decider},
+            {
+                "type": "disagg-profile-handler",
+                "parameters": {"deciders": {"prefill": "prefix-based-pd-decider"}},
+            },
+        ],
+        schedulingProfiles=[
+            {"name": name, "plugins": [{"pluginRef": SCORER}]} for name in ("prefill", "decode")
+        ],
+    )
+    told = [w for w in built.warnings if "decides by the matches of" in w]
+    assert len(told) == warned

@@ -149,3 +149,8 @@ def test_the_client_is_told_what_the_router_adds_and_the_next_one_is_not(read_bo
 def test_headers_are_set_on_an_answer() -> None:
     answer = reply.started({"x-served": "a:1"}).response_headers.response
     assert set_headers(answer.header_mutation) == {"x-served": b"a:1"}
+
+
+def test_a_sidecars_word_for_the_router_does_not_reach_the_client() -> None:
+    answer = reply.started({}, reported=True).response_headers.response
+    assert list(answer.header_mutation.remove_headers) == ["x-warmroute-prefill"]

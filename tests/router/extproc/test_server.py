@@ -191,14 +191,14 @@ async def test_streams_that_end_before_their_answers_are_counted(
     monkeypatch.setattr(stats, "EARLY_S", 10.0)
     async with service() as envoy_side:
         seen = envoy_side.processor.stats
-        for _ in range(stats.EARLY_STREAK):
+        for _ in range(stats.WATCHED):
             await envoy_side.play(
                 envoy.request_headers(),
                 envoy.request_body(PROMPT, end=True),
                 envoy.response_headers(200, content_type="text/event-stream"),
             )
         await until(lambda: seen.ends_early)
-        assert seen.ended_early == stats.EARLY_STREAK
+        assert seen.ended_early == stats.WATCHED
 
 
 FULL_DUPLEX = envoy.request_headers(mode=pb.FULL_DUPLEX_STREAMED)
@@ -322,6 +322,49 @@ async def test_however_a_stream_ends_its_request_is_given_back(how: str) -> None
         await until(lambda: fixture.load.requests == {})
         assert fixture.known.told == ["decided a:1", "ended"]
         await until(lambda: envoy_side.processor.stats.open == 0)
+
+
+async def test_streams_of_requests_on_their_way_end_well_when_the_router_finishes() -> None:
+    fixture = Fixture("a:1")
+    async with service(fixture) as envoy_side:
+        picked, undecided = envoy_side.open(), envoy_side.open()
+        for stream in (picked, undecided):
+            await stream.write(envoy.request_headers())
+            await stream.read()
+        await picked.write(envoy.request_body(PROMPT, end=True))
+        await picked.read()
+        envoy_side.processor.finish()
+        assert await picked.read() == grpc.aio.EOF
+        assert await picked.code() == grpc.StatusCode.OK
+        assert fixture.load.requests == {}
+        # This one is still to be picked for, and ends once it is.
+        await undecided.write(envoy.request_body(PROMPT, end=True))
+        answer = await undecided.read()
+        assert isinstance(answer, pb.ProcessingResponse)
+        assert destination(answer) == "a:1"
+        assert await undecided.code() == grpc.StatusCode.OK
+        assert envoy_side.processor.stats.failed == 0
+
+
+async def test_a_stream_that_carries_the_answer_itself_is_not_ended() -> None:
+    async with service() as envoy_side:
+        stream = envoy_side.open()
+        await stream.write(
+            envoy.request_headers(
+                mode=pb.FULL_DUPLEX_STREAMED, response_mode=pb.FULL_DUPLEX_STREAMED
+            )
+        )
+        await stream.write(envoy.request_body(PROMPT, end=True))
+        await stream.read()
+        await stream.read()
+        envoy_side.processor.finish()
+        await stream.write(envoy.response_headers(200, content_type="text/event-stream"))
+        await stream.read()
+        await stream.write(envoy.response_body(b"data: 1\n\n", end=True))
+        answer = await stream.read()
+        assert isinstance(answer, pb.ProcessingResponse)
+        assert answer.response_body.response.body_mutation.streamed_response.body == b"data: 1\n\n"
+        stream.cancel()
 
 
 async def test_many_open_streams_do_not_hold_up_a_new_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.pool.dialects import DIALECTS, dialect_of
+from router.pool.dialects import DIALECTS, Dialects
 
 NEW, LEGACY = "llm-d.ai/engine-type", "inference.networking.k8s.io/engine-type"
 
@@ -23,4 +23,4 @@ NEW, LEGACY = "llm-d.ai/engine-type", "inference.networking.k8s.io/engine-type"
 def test_the_label_chooses_the_dialect_and_vllm_is_the_default(
     labels: dict[str, str], engine: str
 ) -> None:
-    assert dialect_of(labels) is DIALECTS[engine]
+    assert Dialects().of(labels) is DIALECTS[engine]

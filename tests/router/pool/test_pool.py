@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
 from router.pool.pool import DEAD_AFTER, Pool
+from tests.support import make
 
 
 class Recorder:
@@ -311,3 +312,20 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPoolMachine = PoolMachine.TestCase
+
+
+def test_attributes_are_stated_by_key_and_void_where_they_are_stated_no_more() -> None:
+    pool = Pool([make.endpoint("a:1")])
+    pool.attributed("a:1", {"Load": 1.0, "Power": 2.0}, {"Load", "Power"})
+    pool.attributed("a:1", {"GPUUtilization": 0.5}, {"GPUUtilization"})
+    pool.attributed("a:1", {"Load": 3.0}, {"Load", "Power"})
+    assert pool.snapshot()[0].attributes == {"GPUUtilization": 0.5, "Load": 3.0}
+    pool.attributed("gone:1", {"Load": 1.0}, {"Load"})
+
+
+def test_an_endpoint_that_stays_keeps_what_extractors_said_of_it() -> None:
+    pool = Pool([msgspec.structs.replace(endpoint(), attributes={"GPUUtilization": 0.5})])
+    pool.replace([endpoint(labels={"zone": "x"})])
+    kept = pool.get(A)
+    assert kept is not None
+    assert kept.attributes == {"GPUUtilization": 0.5}

@@ -8,15 +8,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from router.pool import exposition
+from router.pool.core_metrics import CoreMetricsParameters, CustomMetric, EngineConfig
 from router.pool.dialects import DIALECTS
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
+from router.pool.page import Page
 from router.pool.pool import Pool
-from router.pool.scrape import Scraper, is_incomplete, next_due, phase
+from router.pool.scrape import Scraper, is_incomplete
+from router.pool.sources import MetricsSourceParameters, ModelsSourceParameters
 from tests.router.pool.engines import METRICS, Engine, running, until
 
 
@@ -57,6 +58,8 @@ async def test_metrics_and_models_reach_the_pool(engine: Engine) -> None:
         [seen] = pool.snapshot()
         assert seen.metrics is not None
         assert seen.metrics.scraped_at > 0
+        # Three intervals and one timeout.
+        assert seen.metrics.good_for_s == pytest.approx(5.06)
         assert (seen.metrics.waiting, seen.metrics.kv_usage) == (3, 0.5)
         assert seen.models == ServedModels(names=("tiny",), root="org/tiny")
         engine.metrics = METRICS.replace(" 3\n", " 8\n")
@@ -208,10 +211,57 @@ async def test_missing_figures_and_unreadable_lines_are_counted(engine: Engine) 
     assert scraper.stats.ignored_lines == scraper.stats.scrapes
 
 
+@pytest.mark.parametrize("body", ["", "<html><body>busy</body></html>", "\x00\x01"])
+async def test_a_page_that_is_no_metrics_page_is_a_counted_miss(engine: Engine, body: str) -> None:
+    pool = Pool([endpoint(engine)])
+    async with scraping(make(pool)) as scraper:
+        await scraper.first_pass.wait()
+        engine.metrics = body
+        await until(lambda: scraper.stats.failures["no-metrics"] > 0)
+        # What was known stays, with its age.
+        assert waiting(pool) == 3
+        await until(lambda: pool.candidates() == ())
+        engine.metrics = METRICS
+        await until(lambda: pool.candidates() != ())
+
+
+async def test_a_page_of_30_megabytes_is_a_counted_miss(engine: Engine) -> None:
+    pool = Pool([endpoint(engine)])
+    async with scraping(make(pool)) as scraper:
+        await scraper.first_pass.wait()
+        engine.metrics = METRICS + "# filler\n" * (30 * 1024 * 1024 // 9)
+        await until(lambda: scraper.stats.failures["too-large"] > 0)
+        assert waiting(pool) == 3
+
+
+async def test_without_a_metrics_page_only_the_models_are_read(engine: Engine) -> None:
+    pool = Pool([endpoint(engine)])
+    models = Page(ModelsSourceParameters(interval="50ms"))
+    async with scraping(Scraper(pool, metrics=None, models=models)):
+        await until(lambda: engine.asked["/v1/models"] > 2)
+    assert engine.asked.keys() == {"/v1/models"}
+    assert pool.snapshot()[0].metrics is None
+
+
+async def test_further_figures_become_attributes_and_go_with_their_series(engine: Engine) -> None:
+    engine.metrics += 'load{gpu="0"} 2\nload{gpu="1"} 4\n'
+    config = EngineConfig(
+        name="vllm", custom_metrics=(CustomMetric(attribute_key="Load", metric_spec="load"),)
+    )
+    dialects = CoreMetricsParameters(engine_configs=(config,)).dialects()
+    pool = Pool([endpoint(engine)])
+    async with scraping(Scraper(pool, dialects=dialects, interval_s=0.02)):
+        await until(lambda: pool.snapshot()[0].attributes == {"Load": 3.0})
+        assert waiting(pool) == 3
+        engine.metrics = METRICS
+        await until(lambda: pool.snapshot()[0].attributes == {})
+
+
 async def test_metrics_may_have_a_port_and_a_path_of_their_own(engine: Engine) -> None:
     async with running(Engine()) as metrics:
         port = int(metrics.address.rpartition(":")[2])
-        scraper = Scraper(Pool([endpoint(engine)]), path="/prometheus/metrics", port=port)
+        page = Page(MetricsSourceParameters(path="/prometheus/metrics", port=port))
+        scraper = Scraper(Pool([endpoint(engine)]), metrics=page)
         async with scraping(scraper):
             await scraper.first_pass.wait()
         assert metrics.asked.keys() == {"/prometheus/metrics"}
@@ -235,18 +285,6 @@ async def test_a_scraper_that_was_stopped_follows_the_pool_no_more(engine: Engin
     assert engine.at_once == 0
 
 
-@given(st.floats(-100, 100), st.floats(0.01, 10), st.floats(0, 1000), st.floats(0, 1000))
-def test_the_next_turn_is_on_the_grid_and_after_the_last_one(
-    grid_s: float, interval_s: float, last_s: float, now_s: float
-) -> None:
-    due = next_due(grid_s, interval_s, last_s=last_s, now_s=now_s)
-    slack = 1e-6
-    assert due >= max(now_s, last_s + interval_s / 2) - slack
-    assert due <= max(now_s, last_s + interval_s / 2) + interval_s + slack
-    rounds = (due - grid_s) / interval_s
-    assert rounds == pytest.approx(round(rounds), abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("metrics", "engine", "incomplete"),
     [
@@ -262,10 +300,3 @@ def test_a_page_is_incomplete_without_the_figures_of_load(
     metrics: EngineMetrics, engine: str, incomplete: bool
 ) -> None:
     assert is_incomplete(metrics, DIALECTS[engine]) is incomplete
-
-
-@given(st.integers(1, 500))
-def test_the_turns_of_all_endpoints_are_spread_over_the_interval(count: int) -> None:
-    turns = sorted(phase(nth) for nth in range(count))
-    gaps = [after - before for before, after in zip(turns, [*turns[1:], turns[0] + 1], strict=True)]
-    assert max(gaps) < 2.7 / count

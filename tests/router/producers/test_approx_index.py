@@ -153,3 +153,22 @@ def test_what_is_computed_in_another_stage_stays_there_whoever_answers() -> None
     lease.sent("e", 10)
     lease.served_by("b")
     assert index.reach((1, 2)) == {"e": 2}
+
+
+def test_a_prefill_that_failed_leaves_the_prompt_where_it_is_answered() -> None:
+    index: ApproxIndex[int] = ApproxIndex()
+    lease = Sent(index, make.decision("a", prefill="p"), (1, 2))
+    for address in "ap":
+        lease.sent(address, 10)
+    lease.prefill_failed()
+    lease.responded(200)
+    lease.ended()
+    assert index.reach((1, 2)) == {"a": 2}
+
+
+def test_a_prompt_that_is_computed_where_it_is_answered_has_no_prefill_to_fail() -> None:
+    index: ApproxIndex[int] = ApproxIndex()
+    lease = Sent(index, make.decision("a"), (1, 2))
+    lease.sent("a", 10)
+    lease.prefill_failed()
+    assert index.reach((1, 2)) == {"a": 2}

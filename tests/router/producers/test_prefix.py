@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from indexer import snapshot
-from indexer.block import Trust
+from indexer.block import Holder, Trust
 from indexer.hashing import pack
 from router.pool.endpoint import Endpoint, EngineMetrics, KvEvents, ServedModels
 from router.pool.pool import Pool
@@ -341,3 +341,45 @@ async def test_whoever_computes_the_prompt_is_expected_to_hold_it_too() -> None:
     assert [await fixture.reach(address) for address in (A, B)] == [4, 4]
     lease.responded(503)
     assert [await fixture.reach(address) for address in (A, B)] == [0, 0]
+
+
+async def test_a_prefill_that_failed_takes_only_its_own_guess_back() -> None:
+    fixture = Fixture()
+    lease = await fixture.send(A, prefill=B)
+    assert (await fixture.reach(A), await fixture.reach(B)) == (4, 4)
+    lease.prefill_failed()
+    lease.responded(200)
+    assert (await fixture.reach(A), await fixture.reach(B)) == (4, 0)
+    lease.ended()
+    alone = await fixture.send(B)
+    alone.prefill_failed()
+    assert await fixture.reach(B) == 4
+
+
+async def test_of_ranks_behind_one_port_the_one_that_holds_the_prompt_is_named() -> None:
+    streams = tuple(KvEvents(endpoint=f"tcp://h:{rank}", rank=rank) for rank in (0, 1))
+    engine = make.endpoint(A, kv_events=streams)
+    fixture = Fixture(engine)
+    cold = fixture.prefix.amended(make.request(), await fixture.facts(), make.decision(engine))
+    assert cold.headers == {}
+    fixture.announce(A, stored([1, 2, 3, 4], range(64)))
+    facts = await fixture.facts()
+    warm = fixture.prefix.amended(make.request(), facts, make.decision(engine))
+    assert warm.headers == {"x-data-parallel-rank": "1"}
+    guess = fixture.prefix.decided(make.request(), facts, warm)
+    assert guess is not None
+    assert [ticket.holder for ticket in guess.tickets] == [Holder(A, 1)]
+
+
+async def test_a_guess_about_an_engine_that_chooses_its_rank_gives_way_to_what_is_known() -> None:
+    streams = tuple(KvEvents(endpoint=f"tcp://h:{rank}", rank=rank) for rank in (0, 1))
+    engine = make.endpoint(A, kv_events=streams)
+    fixture = Fixture(engine)
+    decision = make.decision(engine)
+    guess = fixture.prefix.decided(make.request(), await fixture.facts(), decision)
+    assert guess is not None
+    assert await fixture.reach(A) == 4
+    assert fixture.prefix.amended(make.request(), await fixture.facts(), decision).headers == {}
+    fixture.announce(A, stored([1, 2, 3, 4], range(64)))
+    warm = fixture.prefix.amended(make.request(), await fixture.facts(), decision)
+    assert warm.headers == {"x-data-parallel-rank": "1"}

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from router.errors import BadRequest
 from router.telemetry.decisions import Decisions, Record
-from router.telemetry.http import Match, Pages, application
+from router.telemetry.http import Findings, Match, Pages, application
 from router.telemetry.metrics import Metrics
 from router.telemetry.page.document import document
 from tests.router.telemetry.page.test_overview import Shop
@@ -23,7 +23,11 @@ async def echo(body: bytes) -> Mapping[str, Any]:
 
 @asynccontextmanager
 async def pages(
-    match: Match | None = echo, *, ready: bool = True, open_debug: bool = False
+    match: Match | None = echo,
+    *,
+    ready: bool = True,
+    open_debug: bool = False,
+    doctor: Findings = lambda _: {"findings": []},
 ) -> AsyncIterator[Any]:
     decisions = Decisions()
     for name in ("a/b c", "second"):
@@ -36,9 +40,10 @@ async def pages(
             degraded=lambda: ["something"],
             state=lambda: {"endpoints": []},
             overviews=Shop().overviews,
-            match=match,
+            match=lambda: match,
             max_body_bytes=1000,
             open_debug=open_debug,
+            doctor=doctor,
         )
     )
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:
@@ -116,3 +121,15 @@ async def test_the_live_page_is_at_the_root_with_its_policy() -> None:
 async def test_the_page_is_fed_by_events() -> None:
     async with pages() as client, client.get("/debug/events") as response:
         assert await response.content.readline() == b"event: history\n"
+
+
+async def test_findings_are_told_and_may_be_asked_for_sooner() -> None:
+    def told(silence_s: float | None) -> Mapping[str, Any]:
+        return {"findings": [], "silence": silence_s}
+
+    async with pages(doctor=told) as client:
+        assert (await (await client.get("/debug/doctor")).json())["silence"] is None
+        assert (await (await client.get("/debug/doctor?silence=500ms")).json())["silence"] == 0.5
+        refused = await client.get("/debug/doctor?silence=long")
+        assert refused.status == 400
+        assert "duration" in (await refused.json())["error"]["message"]

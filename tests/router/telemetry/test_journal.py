@@ -4,7 +4,7 @@ from structlog.testing import capture_logs
 
 from router.errors import BadRequest, RouterError
 from router.request.usage import Usage
-from router.telemetry.decisions import Decisions, Record
+from router.telemetry.decisions import Decisions, Record, StageRecord
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
 
@@ -74,3 +74,13 @@ def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
         journal.refused(record, BadRequest("no good"))
     assert decisions.get("r1") is record
     assert [(entry["status"], entry["refused"]) for entry in logs] == [(400, "no good")]
+
+
+def test_where_a_request_was_prefilled_is_logged() -> None:
+    journal = Journal(Metrics(lambda _: True), Decisions())
+    stage = StageRecord(profile="prefill", endpoints=("p:1",))
+    record = Record(request_id="r", at=1.0, kind="chat", model="m", prefill=stage)
+    record.prefill_result = "failed"
+    with capture_logs() as logs:
+        journal.ended(record)
+    assert (logs[0]["prefill"], logs[0]["prefill_result"]) == ("p:1", "failed")

@@ -106,6 +106,20 @@ async def test_ranks_behind_one_port_are_told_apart() -> None:
     assert {rank: entry["blocks"] for rank, entry in told["ranks"].items()} == {"0": 0, "1": 2}
 
 
+async def test_a_guess_about_no_rank_in_particular_counts_for_the_endpoint() -> None:
+    streams = tuple(KvEvents(endpoint=f"tcp://h:{r}", rank=r) for r in (0, 1))
+    engine = make.endpoint(A, kv_events=streams)
+    fixture = Fixture(engine)
+    fixture.prefix.decided(make.request(), await fixture.facts(), make.decision(engine))
+    for heard in (True, False):
+        answer = await matcher(fixture).answer(asked(token_ids=list(range(64))))
+        told = answer["endpoints"][A]
+        assert (told["blocks"], told["speculative"]) == (0, 4)
+        assert set(told.get("ranks", {})) == ({"0", "1"} if heard else set())
+        for feed in list(fixture.prefix.index.feeds()):
+            fixture.prefix.index.close(feed)
+
+
 async def test_shared_storage_is_credited_to_endpoints_and_listed_as_none_itself() -> None:
     fixture = Fixture()
     feed = fixture.prefix.index.open(Source(shared_by("m"), "tcp://x", unordered=True))

@@ -95,3 +95,24 @@ def test_rewrites_are_counted_by_who_wanted_them() -> None:
         assert value(metrics, "llm_d_epp_model_rewrite_decisions_total", **labels) == 1
     labels = {**LABELS, "target_model_name": "t"}
     assert value(metrics, "llm_d_epp_request_total", **labels) == 1
+
+
+def test_stages_are_counted_by_what_was_decided_and_by_who_was_missing() -> None:
+    metrics = Metrics(lambda _: True)
+    metrics.routed(record(stages="prefill-decode"))
+    metrics.routed(record())
+    missing = NoEndpoints("none")
+    missing.stage = "prefill"
+    metrics.refused(record(), missing)
+    name = "llm_d_epp_disagg_decision_total"
+    assert value(metrics, name, model_name="m", decision_type="prefill-decode") == 1
+    assert value(metrics, name, model_name="m", decision_type="no-prefill") == 1
+    assert value(metrics, name, model_name="m", decision_type="") is None
+
+
+def test_prefills_are_counted_by_what_became_of_them() -> None:
+    metrics = Metrics(lambda _: True)
+    for result in ("ok", "failed", "ok", None):
+        metrics.ended(record(status=200, prefill_result=result))
+    assert value(metrics, "warmroute_prefill_results_total", result="ok") == 2
+    assert value(metrics, "warmroute_prefill_results_total", result="failed") == 1

@@ -26,11 +26,29 @@ class Found:
     warnings: tuple[str, ...] = ()
 
 
+class Configured:
+    """A configuration without anything to tell."""
+
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+    reloads = 0
+    failures = 0
+
+
 def state_of(fixture: Fixture) -> tuple[State, SidecarClient, InFlightLoad]:
     sidecar, load = SidecarClient("unused", 1.0, 1000), InFlightLoad("load")
     found = Found()
     outliers = Outliers(lambda: 100.0)
-    state = State(fixture.pool, outliers, found, StreamStats(), [sidecar], [fixture.prefix], [load])
+    state = State(
+        fixture.pool,
+        outliers,
+        found,
+        StreamStats(),
+        [sidecar],
+        [fixture.prefix],
+        [load],
+        Configured(),
+    )
     return state, sidecar, load
 
 
@@ -141,3 +159,36 @@ def test_counters_of_the_parts_become_metrics() -> None:
         "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"
     )
     assert rejected == 1
+
+
+def test_a_file_that_is_not_in_force_is_named_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Configured, "error", "unknown plugin type")
+    monkeypatch.setattr(Configured, "failures", 2)
+    monkeypatch.setattr(Configured, "warnings", ("inactive",))
+    state, _, _ = state_of(Fixture())
+    assert "configuration: the file is not in force: unknown plugin type" in state.degraded()
+    described = state.describe()
+    assert described["config_error"] == "unknown plugin type"
+    assert described["config_warnings"] == ["inactive"]
+    samples = {sample.name: sample.values for sample in state.samples()}
+    assert samples["warmroute_config_reloads"] == {("done",): 0.0, ("failed",): 2.0}
+    assert samples["warmroute_config_warnings"] == {(): 1.0}
+
+
+def test_endpoints_that_get_no_prefills_are_named() -> None:
+    fixture = Fixture()
+    outliers = Outliers(lambda: 100.0, scrapes_tell=False)
+    state = State(
+        fixture.pool,
+        Outliers(lambda: 100.0),
+        Found(),
+        StreamStats(),
+        [],
+        [],
+        [],
+        Configured(),
+        outliers,
+    )
+    for _ in range(3):
+        outliers.came(A, failed=True)
+    assert f"endpoint {A}: kept out of prefill, its last prefills failed" in state.degraded()

@@ -42,7 +42,8 @@ def located(
 ) -> tuple[tuple[Endpoint, ...], tuple[str, ...]]:
     """The endpoints, and the warnings of both steps."""
     read = listing(*entries)
-    endpoints, warnings = locate(read.entries, addresses)
+    known = {host: {address: ""} for host, address in addresses.items()}
+    endpoints, warnings = locate(read.entries, known)
     return endpoints, read.warnings + warnings
 
 
@@ -87,7 +88,7 @@ def test_json_is_read_however_it_is_indented(indent: int | str | None) -> None:
     ],
 )
 def test_addresses_are_ip_addresses_or_hostnames(address: str, expected: str) -> None:
-    known = {"vllm_0.engines.svc": "192.0.2.7", "localhost": "::1"}
+    known = {"vllm_0.engines.svc": {"192.0.2.7": ""}, "localhost": {"::1": ""}}
     endpoints, warnings = locate(listing(entry(address=address)).entries, known)
     assert ([e.address for e in endpoints], warnings) == ([expected], ())
 
@@ -223,3 +224,28 @@ def test_no_text_raises_anything_but_a_discovery_error(text: bytes) -> None:
     except DiscoveryError:
         return
     assert msgspec.json.encode(read)
+
+
+def test_each_address_of_a_hostname_is_an_endpoint_with_its_own_events() -> None:
+    events = {"endpoint": "tcp://engines:5557", "replay": "tcp://elsewhere:5657"}
+    known = {"engines": {"10.0.0.1": "", "::2": "-::2"}}
+    endpoints, warnings = locate(listing(entry(address="engines", kvEvents=events)).entries, known)
+    assert warnings == ()
+    assert [(e.name, e.address, e.kv_events[0].endpoint) for e in endpoints] == [
+        ("a", "10.0.0.1:8000", "tcp://10.0.0.1:5557"),
+        ("a-::2", "[::2]:8000", "tcp://[::2]:5557"),
+    ]
+    assert {e.kv_events[0].replay for e in endpoints} == {"tcp://elsewhere:5657"}
+
+
+def test_one_stream_of_events_is_not_credited_to_every_address_of_a_hostname() -> None:
+    events = {"endpoint": "tcp://10.0.0.9:5557"}
+    entries = listing(entry(address="engines", kvEvents=events)).entries
+    one, warnings = locate(entries, {"engines": {"10.0.0.1": ""}})
+    assert (one[0].kv_events[0].endpoint, warnings) == ("tcp://10.0.0.9:5557", ())
+    many, warnings = locate(entries, {"engines": {"10.0.0.1": "", "10.0.0.2": "-10.0.0.2"}})
+    assert [e.kv_events for e in many] == [(), ()]
+    assert warnings == (
+        "$.endpoints[0].kvEvents: left out: one stream is not that of 2 engines;"
+        " name its host engines, too",
+    )

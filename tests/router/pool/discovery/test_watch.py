@@ -217,6 +217,23 @@ async def test_a_file_that_vanishes_and_returns_unchanged_is_no_error_any_more(
         await until(lambda: discovery.error is None)
 
 
+@pytest.mark.parametrize("watched", [True, False])
+async def test_another_file_can_take_its_place(path: Path, watched: bool) -> None:
+    write(path, "10.0.0.1")
+    other = path.with_name("other.yaml")
+    pool = Pool()
+    discovery = make(path, pool, watch_file=watched)
+    await discovery.load()
+    async with following(discovery):
+        discovery.follow(path, watch_file=watched)
+        discovery.follow(other, watch_file=watched)
+        await until(lambda: discovery.error is not None)
+        assert addresses(pool) == ["10.0.0.1:8000"]
+        write(other, "10.0.0.2")
+        await until(lambda: addresses(pool) == ["10.0.0.2:8000"])
+        assert discovery.error is None
+
+
 async def test_a_file_that_is_not_watched_is_not_read_again(path: Path, names: Names) -> None:
     names.addresses["host-a"] = ["10.0.0.1"]
     write(path, "host-a")
@@ -236,6 +253,7 @@ async def test_ipv4_is_preferred_and_other_addresses_are_ignored(path: Path, nam
     await make(path, pool).load()
     assert [(e.host, e.address) for e in pool.snapshot()] == [
         ("both", "10.0.0.1:8000"),
+        ("both", "10.0.0.2:8000"),
         ("six", "[::2]:8000"),
     ]
 
@@ -259,24 +277,42 @@ async def test_a_name_that_does_not_resolve_is_skipped_until_it_does(
     assert [e["event"] for e in logs].count("discovery.left_out") == 1
 
 
-@pytest.mark.parametrize(
-    "answer", [["10.0.0.2", "10.0.0.1"], []], ids=["another one is first now", "it fails"]
-)
-async def test_a_hostname_keeps_its_address_as_long_as_it_can(
-    path: Path, names: Names, answer: list[str]
+async def test_a_hostname_keeps_its_address_while_it_does_not_resolve(
+    path: Path, names: Names
 ) -> None:
     names.addresses["host-a"] = ["10.0.0.1"]
     write(path, "host-a")
     pool = Pool()
     discovery = make(path, pool)
     await discovery.load()
-    names.addresses = {"host-a": answer} if answer else {}
+    names.addresses = {}
     async with following(discovery):
         asked = names.asked
         await until(lambda: names.asked > asked + 2)
         assert addresses(pool) == ["10.0.0.1:8000"]
         names.addresses["host-a"] = ["10.0.0.3"]
         await until(lambda: addresses(pool) == ["10.0.0.3:8000"])
+
+
+async def test_every_address_of_a_hostname_is_an_endpoint_and_keeps_what_is_known(
+    path: Path, names: Names
+) -> None:
+    names.addresses["engines"] = ["10.0.0.1"]
+    write(path, "engines")
+    pool = Pool()
+    discovery = make(path, pool)
+    await discovery.load()
+    pool.scraped("10.0.0.1:8000", EngineMetrics(waiting=4))
+    async with following(discovery):
+        names.addresses["engines"] = ["10.0.0.2", "10.0.0.1"]
+        await until(lambda: len(pool.snapshot()) == 2)
+        assert [(e.name, e.address) for e in pool.snapshot()] == [
+            ("e0", "10.0.0.1:8000"),
+            ("e0-10.0.0.2", "10.0.0.2:8000"),
+        ]
+        assert pool.snapshot()[0].metrics == EngineMetrics(waiting=4)
+        names.addresses["engines"] = ["10.0.0.2"]
+        await until(lambda: addresses(pool) == ["10.0.0.2:8000"])
 
 
 async def test_localhost_resolves_on_this_machine(path: Path) -> None:

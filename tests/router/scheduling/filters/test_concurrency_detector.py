@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from router.producers.facts import InFlight, Uncached
 from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
 from tests.support import make
 
@@ -44,3 +45,19 @@ def test_all_have_room_where_nobody_counts() -> None:
     assert detector.filter(make.request(), ENDPOINTS, make.facts()) == ENDPOINTS
     assert detector.saturation(ENDPOINTS, make.facts()) == 0.0
     assert detector.saturation([], make.facts()) == 1.0
+
+
+def test_tokens_are_counted_where_they_are_limited() -> None:
+    in_flight, uncached = (InFlight, "load"), (Uncached, "load")
+    by_mode = {
+        mode: ConcurrencyDetector(
+            concurrency_mode=mode,
+            in_flight_load_producer_name="load",
+        ).needs()
+        for mode in ("requests", "tokens", "hybrid")
+    }
+    assert by_mode == {
+        "requests": (in_flight,),
+        "tokens": (in_flight, uncached),
+        "hybrid": (in_flight, uncached),
+    }

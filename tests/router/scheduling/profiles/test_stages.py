@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from router.errors import NoEndpoints, RouterError, Saturated
 from router.pool.endpoint import Endpoint, Role
 from router.producers.facts import Facts, KeptOut
-from router.request.types import Request
+from router.request.types import Kind, Request
 from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.profiles.stages import StageHandler
 from router.scheduling.types import Decision, Profile
@@ -187,6 +187,29 @@ def test_it_says_which_profiles_may_run_and_what_its_deciders_need() -> None:
         "any",
     }
     assert EPD.needs() == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("POST", "/v1/chat/completions", "prefill-decode"),
+        ("POST", "/v1/messages/", "prefill-decode"),
+        ("POST", "/v1/embeddings", "decode-only"),
+        ("POST", "/v1/completions/render", "decode-only"),
+        ("GET", "/v1/models", "decode-only"),
+        ("GET", "/v1/responses", "decode-only"),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True], ids=["decode-first", "prefill-first"])
+def test_only_requests_that_have_a_prompt_have_stages(
+    method: str, path: str, kind: str, first: bool
+) -> None:
+    request = make.request(kind=Kind.OTHER, path=path, headers={":method": method})
+    handler = StageHandler(prefill_decider=ALWAYS, prefill_first=first)
+    pool = stage_pool.endpoints(p1="prefill", d1="decode")
+    rng = random.Random(0)
+    decision = handler.decide(request, stage_pool.profiles(), pool, Facts(), rng)
+    assert decision.kind == kind
 
 
 @given(

@@ -120,6 +120,10 @@ def test_without_prefill_held_blocks_are_taken_off_running_ones() -> None:
     facts = make.facts(total_blocks=10, in_flight_tokens={"c": 99999}, a=make.held(15))
     # a: 20 - 15, b and c: 10.
     assert scores(facts, endpoints, track_prefill_tokens=False) == (1.0, 0.0, 0.0)
+    # What is ahead does not count then, and so nothing decays.
+    facts = make.facts(total_blocks=10, in_flight_tokens={"a": 99999}, a=make.held(15))
+    decaying = {"track_prefill_tokens": False, "overlap_score_credit_decay": 1.0}
+    assert scores(facts, endpoints, **decaying) == (1.0, 0.0, 0.0)
 
 
 def test_all_are_equal_where_nothing_is_known() -> None:

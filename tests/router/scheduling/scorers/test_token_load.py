@@ -33,6 +33,6 @@ def test_all_are_equal_where_nobody_counts() -> None:
 
 def test_the_named_producer_counts() -> None:
     scorer = TokenLoadScorer(in_flight_load_producer_name="another")
-    assert (InFlight, "another") in scorer.needs()
+    assert scorer.needs() == ((InFlight, "another"), (Uncached, "another"))
     facts = make.facts(in_flight_tokens={"a": 2**21})
     assert scorer.score(make.request(), ENDPOINTS, facts) == [1.0] * 3

@@ -30,14 +30,13 @@ class Shop:
         self.degraded: list[str] = []
         self.overviews = Overviews(
             pool=self.pool,
-            outliers=self.outliers,
+            outliers=[self.outliers],
             prefixes=[self.fixture.prefix],
             loads=[self.load],
             tally=self.tally,
             decisions=self.decisions,
             ready=lambda: True,
             degraded=lambda: list(self.degraded),
-            warnings=lambda: ["in vain"],
         )
 
     def route(self, **fields: Any) -> None:
@@ -121,11 +120,7 @@ def test_prefixes_and_what_is_wrong_are_told() -> None:
     shop.route()
     overview = shop.at(100.0)
     assert [hot.requests for hot in overview.prefixes] == [2]
-    assert (overview.degraded, overview.warnings, overview.ready) == (
-        ["something"],
-        ["in vain"],
-        True,
-    )
+    assert (overview.degraded, overview.ready) == (["something"], True)
 
 
 def test_one_overview_serves_everybody_for_a_second() -> None:

@@ -1,4 +1,4 @@
-"""What the director needs of others: where endpoints are read, and who is told of requests."""
+"""Whom the director talks to, and how it is told not to hold others up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Aside = Callable[[Callable[[], Request]], Awaitable[Request]]
 
 
 async def at_once(read: Callable[[], Request]) -> Request:
-    """An Aside that holds everybody up."""
+    """In the way of everybody else."""
     return read()
 
 

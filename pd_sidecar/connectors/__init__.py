@@ -1,0 +1,1 @@
+"""How the cache of a prefill engine reaches the decode engine: one file for each way."""
