@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ async def test_a_real_prometheus_scrapes_the_router_and_fills_each_panel(tmp_pat
         for title, query in panel_queries():
             assert await store.get("query", query=query) is not None, title
             if UNSEEN.isdisjoint(metrics(query)):
-                await until(lambda q=query: _filled(fleet, store, q), 30)
+                await until(partial(_filled, fleet, store, query), 30)
         groups = (await store.get("rules"))["groups"]
         rules = {rule["name"]: rule for rule in groups[0]["rules"]}
         assert set(rules) == {rule["alert"] for rule in alerts()}
