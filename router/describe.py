@@ -123,7 +123,7 @@ def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> N
     if match is None:
         return
     record.total_blocks, record.block_size = match.total_blocks, match.block_size
-    record.prefix = match.held
+    record.prefix, record.prefix_producer = match.held, facts.producer_of(PrefixMatch)
     if len(match.held) > MAX_ADDRESSES:
         record.prefix = {a: held for a, held in match.held.items() if a in primary.totals}
     # A cache that counts is that of the endpoint that computes the prompt.

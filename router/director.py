@@ -132,6 +132,7 @@ class Director:
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
         record.times_ms = watch.times_ms
         describe.trace(record, headers)
+        record.request_bytes = None if body is None else len(body)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
             watch.lap("parse")
@@ -186,6 +187,7 @@ class Director:
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
         """A piece of the response body came. Returns what goes on to the client."""
         if data:
+            routed.record.response_bytes += len(data)
             self._clocked(routed)
         if routed.usage is not None:
             routed.usage.feed(data, end=end)

@@ -277,7 +277,7 @@ def _pages() -> Pages:
 
 @EVERY_FILE
 def test_metrics_that_are_named_are_declared(path: Path) -> None:
-    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").glob("*.py"))
+    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").rglob("*.py"))
     sidecar = (ROOT / "tokenizer_sidecar" / "metrics.py").read_text()
     sources += sidecar.replace("{PREFIX}", PREFIX)
     sources += (ROOT / "pd_sidecar" / "metrics.py").read_text()

@@ -27,12 +27,22 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """The parts of one router; nothing runs yet, and no producer is built."""
+    """The parts of one router; nothing runs yet, and no producer is built.
+
+    Attributes:
+        config: What is in force.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics(self._is_known_model)
+        self.config = options.config
+        self.metrics = Metrics(
+            self._is_known_model,
+            endpoint=self._name_of,
+            plugin=self._type_of,
+            legacy_names=options.legacy_metric_names,
+        )
         self.decisions = Decisions()
         self.comparison = Comparison()
         self.tally = Tally(time.time(), self.comparison)
@@ -65,6 +75,14 @@ class Parts:
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints
         )
+
+    def _name_of(self, address: str) -> tuple[str, str]:
+        endpoint = self.pool.get(address)
+        return (address, "") if endpoint is None else (endpoint.name, endpoint.namespace)
+
+    def _type_of(self, name: str) -> str:
+        plugin = self.config.plugins.get(name)
+        return name if plugin is None else plugin.type
 
     def _is_known_model(self, name: str) -> bool:
         if not name or name in self.pool.models().known:

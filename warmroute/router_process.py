@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 
 import grpc
 import structlog
@@ -17,8 +18,8 @@ from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to
 from router.pool.pool_log import PoolLog
 from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
-from router.telemetry.metrics import Sample
 from router.telemetry.page.overview import Overviews
+from router.telemetry.samples import Sample, Values
 from router.telemetry.state import State
 from warmroute.builder import ROOM_BYTES
 from warmroute.certificates import credentials
@@ -139,6 +140,7 @@ async def _serve_ports(
         crew.loads,
         watch,
         parts.director.prefill_outliers,
+        options.pool_name,
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(doctor.samples)
@@ -190,6 +192,8 @@ async def _serve_ports(
 
 def _tasks() -> Iterator[Sample]:
     """What the event loop has to do: it grows where somebody forgets to end something."""
+    release: Values = {("", version("warmroute")): 1.0}
+    yield Sample("llm_d_epp_info", "What runs.", release, ("commit", "build_ref"))
     yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
 
 

@@ -34,7 +34,6 @@ IGNORED = (
     "--ha-enable-leader-election",
     "--metrics-endpoint-auth",
     "--pool-group",
-    "--pool-name",
     "--pool-namespace",
     "--v",
     "-v",
@@ -67,6 +66,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         explains: Clients may ask for decisions in a header.
         legacy_metric_names: Metrics have their older names, too.
         tracing: Spans are sent to an OpenTelemetry collector.
+        pool_name: What metrics call the pool.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
@@ -95,6 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     explains: bool
     legacy_metric_names: bool
     tracing: bool
+    pool_name: str
     metrics_interval_s: float | None
     drain_s: float
     bounds: Bounds
@@ -114,6 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--metrics-port", type=flags.port, default=9090, help="port of metrics and debug pages")
     add("--tokenizer-socket", type=Path, default=DEFAULT_SOCKET, help="the sidecar's Unix socket")
     add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
+    add("--pool-name", default="", metavar="NAME", help="what metrics call the pool")
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
@@ -169,6 +171,7 @@ def options(arguments: argparse.Namespace) -> Options:
         explains=arguments.explain_header,
         legacy_metric_names=arguments.legacy_metric_names,
         tracing=arguments.tracing,
+        pool_name=arguments.pool_name,
         metrics_interval_s=_metrics_interval(arguments),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),

@@ -182,6 +182,11 @@ class Facts:
         self._facts[type(fact), producer] = fact
         self._facts.setdefault((type(fact), ""), fact)
 
+    def producer_of(self, kind: type) -> str:
+        """Name of the producer whose fact of that type counts where none is named; else empty."""
+        first = self._facts.get((kind, ""))
+        return next((n for (_, n), fact in self._facts.items() if n and fact is first), "")
+
     def also(self, fact: object) -> Facts:
         """These facts and one more, which overrides one of its type."""
         more = Facts(self.rng, self.now)

@@ -53,6 +53,8 @@ class Record(msgspec.Struct, kw_only=True):
         prefill: Who computes the prompt, where that is done elsewhere.
         encode: Who encodes its media, where that is done elsewhere.
         prefill_result: What became of that prefill: ok or failed; None until known.
+        request_bytes: Size of its body; None where that is not shown.
+        response_bytes: Bytes of the answer's body that were seen.
         refused: Why, where it was.
         took_ms: From then to the pick.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
@@ -65,6 +67,7 @@ class Record(msgspec.Struct, kw_only=True):
         scores: Scorer -> candidate -> unweighted score.
         weights: Scorer -> what its score counts.
         dropped: What each filter took out, and why.
+        prefix_producer: Name of who says what is held of the prompt.
         prefix: Candidate -> what it holds of the prompt.
         total_blocks: Full blocks of the prompt.
         block_size: Tokens per block; 0 where no prefix was looked up.
@@ -95,6 +98,8 @@ class Record(msgspec.Struct, kw_only=True):
     prefill: StageRecord | None = None
     encode: StageRecord | None = None
     prefill_result: str | None = None
+    request_bytes: int | None = None
+    response_bytes: int = 0
     refused: str | None = None
     took_ms: float = 0.0
     times_ms: Mapping[str, float] = {}
@@ -106,6 +111,7 @@ class Record(msgspec.Struct, kw_only=True):
     scores: Mapping[str, Mapping[str, float]] = {}
     weights: Mapping[str, float] = {}
     dropped: Sequence[Dropped] = ()
+    prefix_producer: str = ""
     prefix: Mapping[str, HeldPrefix] = {}
     total_blocks: int = 0
     block_size: int = 0

@@ -105,7 +105,7 @@ class _Handlers:
         return web.Response(body=document().body, headers=document().headers)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        text = generate_latest(self._pages.metrics.registry)
+        text = generate_latest(self._pages.metrics.published)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def healthz(self, request: web.Request) -> web.Response:

@@ -26,7 +26,7 @@ from router.telemetry.doctor import (
 from router.telemetry.doctor.case import SILENCE_S, Case, compared, counters
 from router.telemetry.doctor.finding import Finding
 from router.telemetry.doctor.window import Lasting, Window
-from router.telemetry.metrics import Sample, Values
+from router.telemetry.samples import Sample, Values
 from router.telemetry.state import Configuration
 
 Check = Callable[[Case], Iterator[Finding]]
