@@ -27,6 +27,10 @@ KEPT = 150
 SAMPLED = 512
 """Decisions per interval whose duration is kept."""
 
+MAX_TIERS = 12
+OTHER = "other"
+"""Engines name their tiers; further ones are called other."""
+
 GUESS = "guess"
 """What blocks are counted as that only a guess says are held."""
 
@@ -157,7 +161,8 @@ class Tally:
         held, left, tiers = record.prefix.get(computing), predicted, self.totals.tiers
         for tier, blocks in held.tiers.items() if held else ():
             tokens = min(blocks * record.block_size, left)
-            tiers[tier] = tiers.get(tier, 0) + tokens
+            name = tier if tier in tiers or len(tiers) < MAX_TIERS else OTHER
+            tiers[name] = tiers.get(name, 0) + tokens
             left -= tokens
         if left:
             tiers[GUESS] = tiers.get(GUESS, 0) + left

@@ -12,6 +12,8 @@ from router.telemetry.page.tally import (
     GUESS,
     INTERVAL_S,
     KEPT,
+    MAX_TIERS,
+    OTHER,
     SAMPLED,
     Share,
     Tally,
@@ -46,6 +48,14 @@ def test_the_last_token_that_is_computed_anyway_belongs_to_no_tier() -> None:
     tally = Tally(0.0, Comparison())
     tally.routed(cached(48, {"gpu": 3}, predicted=32))
     assert tally.totals.tiers == {"gpu": 32}
+
+
+def test_engines_may_name_only_so_many_tiers() -> None:
+    tally = Tally(0.0, Comparison())
+    for i in range(2 * MAX_TIERS):
+        tally.routed(cached(48, {f"tier-{i}": 2}, predicted=32))
+    assert len(tally.totals.tiers) == MAX_TIERS + 1
+    assert tally.totals.tiers[OTHER] == MAX_TIERS * 32
 
 
 def test_where_another_endpoint_computes_the_prompt_its_cache_counts() -> None:
