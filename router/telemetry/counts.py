@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,6 +18,8 @@ GUESSED = "guessed"
 """What the part of a match is called that no event has confirmed yet."""
 
 OTHER = "other"
+
+_reach = operator.attrgetter("speculative")
 
 MAX_TIERS = 16
 """Engines name their tiers; further ones are called other."""
@@ -69,7 +72,7 @@ class Counts:
     def _looked_up(self, record: Record) -> None:
         held = record.prefix.get(_computing(record))
         blocks = held.speculative if held is not None else 0
-        longest = max((h.speculative for h in record.prefix.values()), default=0)
+        longest = max(map(_reach, record.prefix.values()), default=0)
         self._lookups += 1
         self._hits += longest > 0
         self._longest += longest
