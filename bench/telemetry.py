@@ -34,6 +34,7 @@ from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.tally import Tally
 
 ENGINES = 4
 BLOCKS = 12
@@ -64,7 +65,7 @@ def figures(engines: int = ENGINES, runs: int = RUNS, requests: int = 2000) -> l
 def _added_us(engines: int, runs: int) -> float:
     """A decision that is recorded less one of which nothing is kept, in turn, medians."""
     loop = asyncio.new_event_loop()
-    known = _director(Journal(Metrics(lambda _: True), Decisions(), Comparison()), engines)
+    known = _director(_journal(), engines)
     silent = _director(_Nobody(), engines)
     differences = []
     try:
@@ -106,6 +107,12 @@ async def _decide(director: Director) -> None:
     headers = {":method": "POST", ":path": prompts.COMPLETIONS}
     for number in range(REQUESTS):
         await director.route({**headers, "x-request-id": str(number)}, BODY)
+
+
+def _journal() -> Journal:
+    """As the router has it."""
+    comparison = Comparison()
+    return Journal(Metrics(lambda _: True), Decisions(), comparison, Tally(time.time(), comparison))
 
 
 def _director(observer: Observer, engines: int) -> Director:
