@@ -17,12 +17,14 @@ from bench import (
     kv_events,
     long_prompts,
     output_tokens,
+    telemetry,
     tokens,
 )
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
     "decision": decision.figures,
+    "telemetry": telemetry.figures,
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,

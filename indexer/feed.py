@@ -143,6 +143,7 @@ class Feed:
         if self._closed:
             return
         self.stats.messages += 1
+        self.stats.heard_at = wall_s
         fault = frames.fault_of(parts)
         if fault is not None:
             self.rejected[fault] += 1

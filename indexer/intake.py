@@ -64,6 +64,7 @@ class FeedStats(msgspec.Struct):
         last_seq: Latest sequence number; None before the first message.
         last_ts: When the engine sent the latest batch, in seconds since the epoch.
         lag_s: How long that was before it was received; of live messages only.
+        heard_at: When the latest live message came, in seconds since the epoch.
     """
 
     messages: int = 0
@@ -81,6 +82,7 @@ class FeedStats(msgspec.Struct):
     last_seq: int | None = None
     last_ts: float | None = None
     lag_s: float | None = None
+    heard_at: float | None = None
 
 
 class Intake:

@@ -29,6 +29,8 @@ from indexer.storage import StorageLedger, is_shared, shared_by
 SWEEP_BLOCKS = 2000
 """Entries per turn of upkeep: well under a millisecond."""
 
+_NO_GUESSES = GuessStats()
+
 
 class Reading(msgspec.Struct, frozen=True):
     """One identity's walk: the prompt's block hashes under it, and who has them."""
@@ -69,6 +71,7 @@ class HolderState(msgspec.Struct, frozen=True):
         dropped_blocks: Blocks that the budget had no room for since its last clear: it is credited
             with the prefixes that remain.
         bytes: About what its endpoint takes of the index, as if it were alone.
+        guess_stats: How guesses of what it will have ended since it was last cleared.
     """
 
     holder: Holder
@@ -81,6 +84,7 @@ class HolderState(msgspec.Struct, frozen=True):
     rejected: Mapping[Reason, int]
     dropped_blocks: int = 0
     bytes: int = 0
+    guess_stats: GuessStats = msgspec.field(default_factory=GuessStats)
 
 
 class IndexStats(msgspec.Struct, frozen=True):
@@ -296,6 +300,7 @@ class PrefixIndex:
             rejected=dict(ledger.rejected),
             dropped_blocks=ledger.dropped_blocks,
             bytes=self._index.bytes(holder.address),
+            guess_stats=msgspec.structs.replace(self._guesses.by_holder.get(holder, _NO_GUESSES)),
         )
 
     def holders(self) -> tuple[Holder, ...]:

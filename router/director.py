@@ -35,12 +35,9 @@ from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
+from router.stopwatch import Stopwatch
 from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
-
-SUBSET = "subset-hint"
-SERVED_MODELS = "served-models"
-"""What records call the step that leaves out endpoints which do not serve the model."""
 
 FAILED_STATUS = 400
 """From this status on an answer holds nothing to read."""
@@ -80,10 +77,13 @@ class Director:
         rename_answers: bool = False,
         subset_hints: bool = True,
         emit_scores: bool = False,
+        explains: bool = False,
+        timer: Callable[[], float] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop. `objectives`: priority by name.
+        what takes long beside the event loop; `timer` gives seconds for what stages take, without
+        one `clock` does. `objectives`: priority by name. `explains`: clients may ask for decisions.
 
         Of `usage_sample` requests one has its usage read (0: none).
         """
@@ -100,6 +100,8 @@ class Director:
         self._observer = observer
         self._rng = rng
         self._clock = clock
+        self._timer = timer or clock
+        self._explains = explains
         self._aside = aside
         self._usage_sample = usage_sample
         self._objectives = objectives
@@ -124,18 +126,22 @@ class Director:
 
         `subset`: the endpoints the data plane allows, as it writes them; None: all.
         """
-        arrived, lineup = self._clock(), self.lineup
+        arrived, lineup, watch = self._clock(), self.lineup, Stopwatch(self._timer)
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         kind = api_of(headers, lineup.apis)
         short_id = request_id[: describe.MAX_NAME]
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
+        record.times_ms = watch.times_ms
+        describe.trace(record, headers)
+        record.request_bytes = None if body is None else len(body)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
+            watch.lap("parse")
             describe.request(record, request)
-            facts, decision = await self._decide(lineup, request, subset)
+            facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            record.refused = str(error)
+            record.refused = str(error)[: describe.MAX_TEXT]
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
@@ -146,17 +152,18 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        return Routed(
+        routed = Routed(
             record,
-            decision.addresses,
+            request,
+            decision,
             added,
             leases,
             sampled=request.tells_usage and self._sampled(),
-            body=request.sent,
-            models=(request.model, request.asked_model) if request.rewritten_by else None,
-            answer_headers=decision.response_headers,
             scores=record.totals if self._emit_scores and record.scores else {},
         )
+        if self._explains and names.EXPLAIN in headers:
+            routed.answer_headers[names.DECISION] = describe.short(record)
+        return routed
 
     def responded(
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
@@ -171,7 +178,7 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
             failed = result != names.PREFILLED
-            self.prefill_outliers.came(record.prefill, failed=failed)
+            self.prefill_outliers.came(record.prefill.endpoints[0], failed=failed)
             routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
@@ -189,6 +196,7 @@ class Director:
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
         """A piece of the response body came. Returns what goes on to the client."""
         if data:
+            routed.record.response_bytes += len(data)
             self._clocked(routed)
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
@@ -243,11 +251,12 @@ class Director:
         return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(
-        self, lineup: Lineup, request: Request, subset: Sequence[str] | None
+        self, lineup: Lineup, request: Request, subset: Sequence[str] | None, watch: Stopwatch
     ) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
+            watch.lap(producer.name)
         facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
@@ -260,6 +269,7 @@ class Director:
             raise NoEndpoints("no endpoint that the data plane allows is available")
         for admitter in lineup.admitters:
             admitter.admit(request, self.outliers.without(allowed), facts)
+        watch.lap("wait")
         self._keep_out(allowed, facts)
         decision = lineup.handler.decide(request, lineup.profiles, allowed, facts, self._rng)
         if wants_cached(request):
@@ -267,8 +277,9 @@ class Director:
             refuse_uncached(decision, facts, profile.prefix_producer)
         for amender in lineup.amenders:
             decision = amender.amended(request, facts, decision)
-        decision = describe.dropped(decision, SUBSET, serving, allowed)
-        return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
+        watch.lap("schedule")
+        decision = describe.dropped(decision, describe.SUBSET, serving, allowed)
+        return facts, describe.dropped(decision, describe.SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """State whose answers failed, who just came and what no scrape shows yet."""

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from router.producers.types import Lease, PrefillLease
 from router.request.answers import Renamer
+from router.request.types import Request
 from router.request.usage import UsageReader
+from router.scheduling.types import Decision
 from router.telemetry.decisions import Record
 
-_NO_HEADERS: Mapping[str, str] = {}
 _NO_SCORES: Mapping[str, float] = {}
 
 
@@ -44,30 +45,29 @@ class Routed:
     def __init__(
         self,
         record: Record,
-        addresses: Sequence[str],
+        request: Request,
+        decision: Decision,
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         *,
         sampled: bool,
-        body: bytes | None = None,
-        models: tuple[str, str] | None = None,
-        answer_headers: Mapping[str, str] = _NO_HEADERS,
         scores: Mapping[str, float] = _NO_SCORES,
     ) -> None:
-        """`answer_headers` are for an answer of the first pick that is no failure."""
+        """`headers` are set on the request; what the decision has for the answer is for one of the
+        first pick that is no failure."""
         self.record = record
-        self.destination = ",".join(addresses)
-        self.endpoint = addresses[0]
+        self.destination = ",".join(decision.addresses)
+        self.endpoint = decision.addresses[0]
         self.headers = headers
         self.scores = scores
-        self.body = body
-        self.models = models
+        self.body = request.sent
+        self.models = (request.model, request.asked_model) if request.rewritten_by else None
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
-        self._of_first_pick = answer_headers
+        self._of_first_pick = decision.response_headers
         self.chunk_at = 0.0
 
     def prefilled(self, *, failed: bool) -> None:

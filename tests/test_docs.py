@@ -30,6 +30,7 @@ from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
+from tests.router.telemetry.page.test_overview import Shop
 from tests.support import markdown
 from tests.support.commands import parsed
 from tests.support.markdown import ROOT
@@ -268,6 +269,7 @@ def _pages() -> Pages:
         ready=lambda: True,
         degraded=list,
         state=dict,
+        overviews=Shop().overviews,
         match=lambda: None,
         max_body_bytes=1,
     )
@@ -275,7 +277,7 @@ def _pages() -> Pages:
 
 @EVERY_FILE
 def test_metrics_that_are_named_are_declared(path: Path) -> None:
-    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").glob("*.py"))
+    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").rglob("*.py"))
     sidecar = (ROOT / "tokenizer_sidecar" / "metrics.py").read_text()
     sources += sidecar.replace("{PREFIX}", PREFIX)
     sources += (ROOT / "pd_sidecar" / "metrics.py").read_text()

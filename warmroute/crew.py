@@ -97,6 +97,7 @@ class Crew:
             self._parts.discovery.follow(discovery.path, watch_file=discovery.watch_file)
         self._show(members)
         self._parts.director.lineup = _lineup(config, members)
+        self._parts.config = config
 
     def tick(self) -> None:
         """What changes with time."""

@@ -41,6 +41,26 @@ def add_rename_flag(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_debug_flags(parser: argparse._ActionsContainer) -> None:
+    """Who may see what becomes of requests, and under which names."""
+    add_switch(parser, "--open-debug", default=False, text="/ and /debug/* answer other machines")
+    add_switch(
+        parser, "--explain-header", default=False, text="answer x-warmroute-explain in a header"
+    )
+    add_switch(parser, "--legacy-metric-names", default=False, text="inference_pool_… and …, too")
+    add_switch(parser, "--tracing", default=False, text="send spans to where OTEL_… variables say")
+
+
+def debug_flags(arguments: argparse.Namespace) -> list[str]:
+    """The same, for a router that is started as a child."""
+    return [
+        f"--open-debug={arguments.open_debug}",
+        f"--explain-header={arguments.explain_header}",
+        f"--legacy-metric-names={arguments.legacy_metric_names}",
+        f"--tracing={arguments.tracing}",
+    ]
+
+
 def boolean(text: str) -> bool:
     """Go's spelling of a boolean."""
     if text.lower() in _TRUE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from typing import TYPE_CHECKING
 
 from router.director import Director
 from router.extproc.server import ExternalProcessor
@@ -12,30 +13,52 @@ from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
 from router.pool.rewrites import names as rewritten_names
 from router.request.parse import Limits
+from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.tally import Tally
 from warmroute.builder import Builder
+from warmroute.errors import StartError
 from warmroute.serve import Options
+
+if TYPE_CHECKING:
+    from warmroute.tracing import Tracing
 
 
 class Parts:
-    """The parts of one router; nothing runs yet, and no producer is built."""
+    """The parts of one router; nothing runs yet, and no producer is built.
+
+    Attributes:
+        config: What is in force.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.pool = Pool()
-        self.metrics = Metrics(self._is_known_model)
+        self.config = options.config
+        self.metrics = Metrics(
+            self._is_known_model,
+            endpoint=self._name_of,
+            plugin=self._type_of,
+            legacy_names=options.legacy_metric_names,
+        )
         self.decisions = Decisions()
+        self.comparison = Comparison()
+        self.tally = Tally(time.time(), self.comparison)
+        self.tracing = _tracing() if options.tracing else None
+        traces = () if self.tracing is None else (self.tracing.traces,)
         self.builder = Builder(options, self.pool)
         self.director = Director(
             profiles=options.config.profiles,
             handler=options.config.handler,
             pool=self.pool,
             producers=(),
-            observer=Journal(self.metrics, self.decisions),
+            observer=Journal(self.metrics, self.decisions, self.comparison, self.tally, *traces),
             rng=random.Random(),
             clock=time.time,
+            timer=time.perf_counter,
+            explains=options.explains,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
             emit_scores=options.emit_scores,
@@ -54,7 +77,24 @@ class Parts:
             options.endpoints, self.pool, watch_file=options.watch_endpoints
         )
 
+    def _name_of(self, address: str) -> tuple[str, str]:
+        endpoint = self.pool.get(address)
+        return (address, "") if endpoint is None else (endpoint.name, endpoint.namespace)
+
+    def _type_of(self, name: str) -> str:
+        plugin = self.config.plugins.get(name)
+        return name if plugin is None else plugin.type
+
     def _is_known_model(self, name: str) -> bool:
         if not name or name in self.pool.models().known:
             return True
         return name in rewritten_names(self.discovery.model_rewrites)
+
+
+def _tracing() -> Tracing:
+    """Raises StartError where OpenTelemetry is not installed."""
+    try:
+        from warmroute.tracing import Tracing
+    except ImportError as error:
+        raise StartError(f"--tracing: pip install 'warmroute[otel]' ({error})") from error
+    return Tracing()

@@ -12,7 +12,7 @@ import msgspec
 from router.config.builtin import BUILTIN_PD
 from router.config.errors import ConfigError
 from router.config.load import Config, load
-from warmroute import eds, simulated, tokenizer
+from warmroute import eds, flags, simulated, tokenizer
 from warmroute.children import python
 from warmroute.envoy_settings import EnvoySettings
 from warmroute.errors import StartError
@@ -84,7 +84,7 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     if arguments.pd and config is None:
         config = folder / "config.yaml"
         config.write_text(BUILTIN_PD)
-    router = [f"--usage-sample={arguments.usage_sample}"]
+    router = [f"--usage-sample={arguments.usage_sample}", *flags.debug_flags(arguments)]
     router.append(f"--index-bytes={arguments.index_bytes}")
     router.append(f"--index-bytes-per-endpoint={arguments.index_bytes_per_endpoint}")
     if arguments.state_dir is not None:

@@ -54,7 +54,7 @@ class InFlightLoad:
     """States InFlight, and Uncached where the prompt's tokens are known."""
 
     def __init__(self, name: str, parameters: InFlightLoadParameters = _PLAIN) -> None:
-        self._name = name
+        self.name = name
         self._parameters = parameters
         self._requests: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
@@ -72,15 +72,15 @@ class InFlightLoad:
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         # The live mappings, not copies: a pick follows without awaiting, and no one writes to them.
-        facts.put(InFlight(self._requests, self._tokens, self._prompts), self._name)
+        facts.put(InFlight(self._requests, self._tokens, self._prompts), self.name)
         tokens = facts.get(Tokens)
         if tokens is not None:
             match = facts.get(PrefixMatch, self._parameters.prefix_match_info_producer_name)
             addresses = [endpoint.address for endpoint in endpoints]
-            facts.put(Uncached(uncached(tokens.count, match, addresses)), self._name)
+            facts.put(Uncached(uncached(tokens.count, match, addresses)), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> _Held:
-        state = facts.get(Uncached, self._name)
+        state = facts.get(Uncached, self.name)
         prompt = state.tokens if state is not None else {}
         output = self._output(request, facts)
         here, stages = decision.endpoint.address, [decision.prefill, decision.encode]

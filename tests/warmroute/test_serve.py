@@ -46,6 +46,9 @@ def test_the_defaults_are_those_of_the_field() -> None:
         "max_body_bytes": 64 * 1024 * 1024,
         "endpoints": Path("e.yaml"),
         "watch_endpoints": True,
+        "open_debug": False,
+        "explains": False,
+        "legacy_metric_names": False,
     }
     assert {name: getattr(chosen, name) for name in told} == told
     assert list(chosen.config.profiles) == ["default"]
@@ -81,7 +84,6 @@ def test_flags_of_charts_that_change_nothing_are_accepted() -> None:
     chosen = options(
         "--endpoints=e",
         "--secure-serving=false",
-        "--tracing=false",
         "--v=4",
         "--zap-encoder=json",
         "--zap-log-level",
