@@ -76,9 +76,9 @@ class Director:
         model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
         rename_answers: bool = False,
         subset_hints: bool = True,
-        emit_scores: bool = False,
         explains: bool = False,
         timer: Callable[[], float] | None = None,
+        emit_scores: bool = False,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
@@ -152,15 +152,10 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        routed = Routed(
-            record,
-            request,
-            decision,
-            added,
-            leases,
-            sampled=request.tells_usage and self._sampled(),
-            scores=record.totals if self._emit_scores and record.scores else {},
-        )
+        sampled = request.tells_usage and self._sampled()
+        routed = Routed(record, request, decision, added, leases, sampled=sampled)
+        if self._emit_scores and record.scores:
+            routed.scores = record.totals
         if self._explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed

@@ -51,7 +51,6 @@ class Routed:
         leases: Sequence[Lease],
         *,
         sampled: bool,
-        scores: Mapping[str, float] = _NO_SCORES,
     ) -> None:
         """`headers` are set on the request; what the decision has for the answer is for one of the
         first pick that is no failure."""
@@ -59,9 +58,9 @@ class Routed:
         self.destination = ",".join(decision.addresses)
         self.endpoint = decision.addresses[0]
         self.headers = headers
-        self.scores = scores
         self.body = request.sent
         self.models = (request.model, request.asked_model) if request.rewritten_by else None
+        self.scores = _NO_SCORES
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None

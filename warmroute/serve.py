@@ -146,10 +146,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--emit-endpoint-scores", default=False, text="tell them in dynamic metadata")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
+    flags.add_debug_flags(parser)
     add("--tls-min-version", type=flags.tls_version, help="VersionTLS12, which gRPC keeps anyway")
     for name, instead in REFUSED.items():
         add(name, type=flags.refused(instead), help=argparse.SUPPRESS)
-    flags.add_debug_flags(parser)
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 

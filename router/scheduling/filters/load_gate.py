@@ -26,7 +26,7 @@ class LoadGateFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     """
 
     by_load: ClassVar[bool] = True
-    why: ClassVar[str] = "others are less loaded"
+    why: ClassVar[str] = "others have less to do"
 
     top_n: Annotated[int, msgspec.Meta(ge=0)] = 0
     prefix_match_info_producer_name: str = ""
