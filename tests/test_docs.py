@@ -39,6 +39,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import Outcome
 from tokenizer_sidecar.stats import Stats
 from warmroute import tokenizer
 from warmroute.cli import COMMANDS
+from warmroute.log import LEVELS
 
 PLUGINS = markdown.read("docs/plugins.md")
 HEADER = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -344,6 +345,19 @@ def test_the_tour_explains_each_field_of_a_decision_record() -> None:
     text = markdown.read("docs/tour.md")
     for field in msgspec.structs.fields(Record):
         assert f"`{field.name}`" in text
+
+
+def test_the_page_about_observing_lists_every_finding() -> None:
+    checks = (ROOT / "router" / "telemetry" / "doctor").glob("*.py")
+    codes = {c for path in checks for c in re.findall(r'code="([a-z-]+)"', path.read_text())}
+    table = markdown.sections(markdown.read("docs/observe.md"))["Doctor"]
+    assert {row[0].strip("`") for row in markdown.rows(table)} == codes
+
+
+def test_the_page_about_observing_lists_every_log_level() -> None:
+    text = markdown.read("docs/observe.md")
+    for level in LEVELS:
+        assert f"`{level}`" in text
 
 
 def test_the_protocol_page_names_every_header_that_never_passes() -> None:

@@ -109,7 +109,10 @@ def _candidates(
 ) -> Iterator[str]:
     """Best first: what each scorer gave, raw and weighted, and what is held of the prompt."""
     scorers = list(told.scores)
-    head = ("  endpoint", "total", *(f"{s} x{told.weights.get(s, 1):g}" for s in scorers), "holds")
+    names = [scorer.removesuffix("-scorer") for scorer in scorers]
+    weights = [f"{told.weights.get(scorer, 1):g}" for scorer in scorers]
+    columns = (f"{name} x{weight}" for name, weight in zip(names, weights, strict=True))
+    head = ("  endpoint", "total", *columns, "holds")
     ranked = sorted(told.totals, key=lambda a: (-told.totals[a], a != picked))
     rows = [
         (
