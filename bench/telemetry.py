@@ -24,6 +24,7 @@ from router.config.builtin import BUILTIN
 from router.config.load import load
 from router.director import Director
 from router.errors import RouterError
+from router.lineup import Lineup
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens
@@ -118,12 +119,11 @@ def _journal() -> Journal:
 def _director(observer: Observer, engines: int) -> Director:
     config, rng = load(BUILTIN), random.Random(1)
     endpoints = [endpoint(number, rng) for number in range(engines)]
+    producers = [_Known(endpoints, rng)]
     return Director(
-        profiles=config.profiles,
-        handler=config.handler,
-        pool=Pool(endpoints),
-        producers=[_Known(endpoints, rng)],
-        observer=observer,
+        Lineup(profiles=config.profiles, handler=config.handler, producers=producers),
+        Pool(endpoints),
+        observer,
         rng=rng,
         clock=time.time,
         timer=time.perf_counter,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from router.director import Director
 from router.extproc.server import ExternalProcessor
+from router.lineup import Lineup
+from router.policy import Policy
 from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
 from router.pool.rewrites import names as rewritten_names
@@ -50,26 +52,14 @@ class Parts:
         traces = () if self.tracing is None else (self.tracing.traces,)
         self.builder = Builder(options, self.pool)
         self.director = Director(
-            profiles=options.config.profiles,
-            handler=options.config.handler,
-            pool=self.pool,
-            producers=(),
-            observer=Journal(self.metrics, self.decisions, self.comparison, self.tally, *traces),
+            Lineup(profiles=options.config.profiles, handler=options.config.handler),
+            self.pool,
+            Journal(self.metrics, self.decisions, self.comparison, self.tally, *traces),
+            self._policy(),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,
-            explains=options.explains,
             aside=asyncio.to_thread,
-            usage_sample=options.usage_sample,
-            emit_scores=options.emit_scores,
-            objectives=lambda: self.discovery.objectives,
-            model_rewrites=lambda: self.discovery.model_rewrites,
-            rename_answers=options.rename_answers,
-            subset_hints=options.subset_hints,
-            limits=Limits(
-                max_body_bytes=options.max_body_bytes,
-                allow_kv_transfer_params=options.allow_kv_transfer_params,
-            ),
         )
         self.pool.listen(self.director.newcomers)
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
@@ -84,6 +74,22 @@ class Parts:
     def _type_of(self, name: str) -> str:
         plugin = self.config.plugins.get(name)
         return name if plugin is None else plugin.type
+
+    def _policy(self) -> Policy:
+        options = self.options
+        return Policy(
+            limits=Limits(
+                max_body_bytes=options.max_body_bytes,
+                allow_kv_transfer_params=options.allow_kv_transfer_params,
+            ),
+            usage_sample=options.usage_sample,
+            subset_hints=options.subset_hints,
+            rename_answers=options.rename_answers,
+            explains=options.explains,
+            emit_scores=options.emit_scores,
+            objectives=lambda: self.discovery.objectives,
+            model_rewrites=lambda: self.discovery.model_rewrites,
+        )
 
     def _is_known_model(self, name: str) -> bool:
         if not name or name in self.pool.models().known:
