@@ -26,6 +26,7 @@ from router.config.builtin import BUILTIN
 from router.config.load import load
 from router.director import Director
 from router.errors import RouterError
+from router.lineup import Lineup
 from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens
@@ -37,6 +38,7 @@ from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.tally import Tally
 
 ENGINES = 4
 BLOCKS = 12
@@ -68,7 +70,7 @@ def _added_us(engines: int, runs: int) -> float:
     """A decision that is recorded less one of which nothing is kept, in turn, medians."""
     loop = asyncio.new_event_loop()
     metrics = Metrics(lambda _: True)
-    known = _director(Journal(metrics, Decisions(), Comparison()), engines)
+    known = _director(_journal(metrics), engines)
     known.lineup = msgspec.structs.replace(
         known.lineup,
         profiles=timed(known.lineup.profiles, metrics.timer, time.perf_counter, str),
@@ -116,15 +118,20 @@ async def _decide(director: Director) -> None:
         await director.route({**headers, "x-request-id": str(number)}, BODY)
 
 
+def _journal(metrics: Metrics) -> Journal:
+    """As the router has it."""
+    comparison = Comparison()
+    return Journal(metrics, Decisions(), comparison, Tally(time.time(), comparison))
+
+
 def _director(observer: Observer, engines: int) -> Director:
     config, rng = load(BUILTIN), random.Random(1)
     endpoints = [endpoint(number, rng) for number in range(engines)]
+    producers = [_Known(endpoints, rng)]
     return Director(
-        profiles=config.profiles,
-        handler=config.handler,
-        pool=Pool(endpoints),
-        producers=[_Known(endpoints, rng)],
-        observer=observer,
+        Lineup(profiles=config.profiles, handler=config.handler, producers=producers),
+        Pool(endpoints),
+        observer,
         rng=rng,
         clock=time.time,
         timer=time.perf_counter,

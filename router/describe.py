@@ -46,6 +46,12 @@ _WHY: Mapping[str, str] = {
 }
 
 
+def trace(record: Record, headers: Mapping[str, str]) -> None:
+    """Which trace it belongs to."""
+    record.traceparent = headers.get(names.TRACEPARENT, "")[:MAX_NAME]
+    record.tracestate = headers.get(names.TRACESTATE, "")[:MAX_TEXT]
+
+
 def request(record: Record, asked: Request) -> None:
     """What it asked for."""
     record.kind = asked.api

@@ -18,23 +18,23 @@ from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.lineup import Lineup
-from router.pool.discovery.schema import ModelRewrite
+from router.policy import Policy
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts, HeldBack, KeptOut
-from router.producers.types import Follower, Lease, Producer
+from router.producers.types import Follower, Lease
 from router.producers.unseen import UnseenRequests
 from router.request.answers import renamer
-from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
+from router.request.parse import Apis, api_of, parse
 from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
-from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
+from router.scheduling.types import Decision
 from router.stopwatch import Stopwatch
 from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
@@ -48,6 +48,8 @@ UNREACHED_STATUS = 503
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
 
+_USUAL = Policy()
+
 
 class Director:
     """Decides; holds no request itself.
@@ -58,58 +60,26 @@ class Director:
 
     def __init__(
         self,
-        *,
-        profiles: Mapping[str, Profile],
-        handler: ProfileHandler,
+        lineup: Lineup,
         pool: Candidates,
-        producers: Sequence[Producer],
         observer: Observer,
+        policy: Policy = _USUAL,
+        *,
         rng: random.Random,
         clock: Callable[[], float],
-        followers: Sequence[Follower] = (),
-        admitters: Sequence[Admitter] = (),
-        answerers: Sequence[Answerer] = (),
-        aside: Aside = at_once,
-        usage_sample: int = 50,
-        apis: Apis = EVERY_API,
-        objectives: Callable[[], Mapping[str, int]] = dict,
-        model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
-        rename_answers: bool = False,
-        subset_hints: bool = True,
-        explains: bool = False,
         timer: Callable[[], float] | None = None,
-        emit_scores: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        aside: Aside = at_once,
     ) -> None:
-        """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop; `timer` gives seconds for what stages take, without
-        one `clock` does. `objectives`: priority by name. `explains`: clients may ask for decisions.
-
-        Of `usage_sample` requests one has its usage read (0: none).
-        """
-        self.lineup = Lineup(
-            profiles=profiles,
-            handler=handler,
-            producers=producers,
-            followers=followers,
-            admitters=admitters,
-            answerers=answerers,
-            apis=apis,
-        )
+        """`clock` gives Unix time; `timer` gives seconds for what stages take, without one `clock`
+        does; `aside` runs what takes long beside the event loop."""
+        self.lineup = lineup
         self._pool = pool
         self._observer = observer
+        self._policy = policy
         self._rng = rng
         self._clock = clock
         self._timer = timer or clock
-        self._explains = explains
         self._aside = aside
-        self._usage_sample = usage_sample
-        self._objectives = objectives
-        self._model_rewrites = model_rewrites
-        self._rename_answers = rename_answers
-        self._subset_hints = subset_hints
-        self._emit_scores = emit_scores
-        self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
         self.newcomers = Newcomers(clock)
@@ -133,6 +103,7 @@ class Director:
         short_id = request_id[: describe.MAX_NAME]
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
         record.times_ms = watch.times_ms
+        describe.trace(record, headers)
         record.request_bytes = None if body is None else len(body)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
@@ -153,9 +124,9 @@ class Director:
             added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
         routed = Routed(record, request, decision, added, leases, sampled=sampled)
-        if self._emit_scores and record.scores:
+        if self._policy.emit_scores and record.scores:
             routed.scores = record.totals
-        if self._explains and names.EXPLAIN in headers:
+        if self._policy.explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
 
@@ -182,7 +153,7 @@ class Director:
             routed.succeeded()
             if routed.sampled:
                 routed.usage = UsageReader(content_type)
-            if routed.models is not None and self._rename_answers:
+            if routed.models is not None and self._policy.rename_answers:
                 encoding = headers.get(names.CONTENT_ENCODING, "")
                 routed.renamer = renamer(content_type, encoding, *routed.models)
         return routed.reading
@@ -236,12 +207,12 @@ class Director:
     def _read(
         self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
     ) -> Request:
-        request = parse(headers, body, request_id, self._limits, apis)
-        priority = self._objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
+        request = parse(headers, body, request_id, self._policy.limits, apis)
+        priority = self._policy.objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
         if priority:
             request = msgspec.structs.replace(request, priority=priority)
         wanted = names.text_of(headers, names.MODEL_REWRITE)
-        choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
+        choice = choose(self._policy.model_rewrites(), request.model, wanted, self._rng)
         return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(
@@ -257,7 +228,7 @@ class Director:
         if candidates and not serving:
             model = request.model[: describe.MAX_NAME]
             raise NoEndpoints(f"no endpoint that serves {model!r} is available")
-        hinted = self._subset_hints and subset is not None
+        hinted = self._policy.subset_hints and subset is not None
         allowed = within(serving, subset or ()) if hinted else serving
         if serving and not allowed:
             raise NoEndpoints("no endpoint that the data plane allows is available")
@@ -287,7 +258,8 @@ class Director:
             facts.put(HeldBack(new))
 
     def _sampled(self) -> bool:
-        return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+        one_in = self._policy.usage_sample
+        return one_in > 0 and self._rng.randrange(one_in) == 0
 
 
 def _leases(

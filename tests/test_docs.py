@@ -30,6 +30,7 @@ from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
+from tests.router.telemetry.page.test_overview import Shop
 from tests.support import markdown
 from tests.support.commands import parsed
 from tests.support.markdown import ROOT
@@ -269,6 +270,7 @@ def _pages() -> Pages:
         ready=lambda: True,
         degraded=list,
         state=dict,
+        overviews=Shop().overviews,
         match=lambda: None,
         max_body_bytes=1,
     )

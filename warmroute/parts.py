@@ -6,10 +6,13 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from router import catalog
 from router.director import Director
 from router.extproc.server import ExternalProcessor
+from router.lineup import Lineup
+from router.policy import Policy
 from router.pool.discovery.watch import FileDiscovery
 from router.pool.pool import Pool
 from router.pool.rewrites import names as rewritten_names
@@ -20,8 +23,13 @@ from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.tally import Tally
 from warmroute.builder import Builder
+from warmroute.errors import StartError
 from warmroute.serve import Options
+
+if TYPE_CHECKING:
+    from warmroute.tracing import Tracing
 
 
 class Parts:
@@ -43,28 +51,19 @@ class Parts:
         )
         self.decisions = Decisions()
         self.comparison = Comparison()
+        self.tally = Tally(time.time(), self.comparison)
+        self.tracing = _tracing() if options.tracing else None
+        traces = () if self.tracing is None else (self.tracing.traces,)
         self.builder = Builder(options, self.pool)
         self.director = Director(
-            profiles=options.config.profiles,
-            handler=options.config.handler,
-            pool=self.pool,
-            producers=(),
-            observer=Journal(self.metrics, self.decisions, self.comparison),
+            Lineup(profiles=options.config.profiles, handler=options.config.handler),
+            self.pool,
+            Journal(self.metrics, self.decisions, self.comparison, self.tally, *traces),
+            self._policy(),
             rng=random.Random(),
             clock=time.time,
             timer=time.perf_counter,
-            explains=options.explains,
             aside=asyncio.to_thread,
-            usage_sample=options.usage_sample,
-            emit_scores=options.emit_scores,
-            objectives=lambda: self.discovery.objectives,
-            model_rewrites=lambda: self.discovery.model_rewrites,
-            rename_answers=options.rename_answers,
-            subset_hints=options.subset_hints,
-            limits=Limits(
-                max_body_bytes=options.max_body_bytes,
-                allow_kv_transfer_params=options.allow_kv_transfer_params,
-            ),
         )
         self.pool.listen(self.director.newcomers)
         self.processor = ExternalProcessor(self.director, options.max_body_bytes)
@@ -84,6 +83,22 @@ class Parts:
         plugin = self.config.plugins.get(name)
         return name if plugin is None else plugin.type
 
+    def _policy(self) -> Policy:
+        options = self.options
+        return Policy(
+            limits=Limits(
+                max_body_bytes=options.max_body_bytes,
+                allow_kv_transfer_params=options.allow_kv_transfer_params,
+            ),
+            usage_sample=options.usage_sample,
+            subset_hints=options.subset_hints,
+            rename_answers=options.rename_answers,
+            explains=options.explains,
+            emit_scores=options.emit_scores,
+            objectives=lambda: self.discovery.objectives,
+            model_rewrites=lambda: self.discovery.model_rewrites,
+        )
+
     def _is_known_model(self, name: str) -> bool:
         if not name or name in self.pool.models().known:
             return True
@@ -94,3 +109,12 @@ def _picker_name(picker: Picker) -> str:
     """Its type: profiles know pickers without a name."""
     kinds = (kind for kind, cls in catalog.PICKERS.items() if isinstance(picker, cls))
     return next(kinds, type(picker).__name__)
+
+
+def _tracing() -> Tracing:
+    """Raises StartError where OpenTelemetry is not installed."""
+    try:
+        from warmroute.tracing import Tracing
+    except ImportError as error:
+        raise StartError(f"--tracing: pip install 'warmroute[otel]' ({error})") from error
+    return Tracing()

@@ -20,6 +20,7 @@ from router.pool.pool_log import PoolLog
 from router.telemetry import pool_samples
 from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
+from router.telemetry.page.overview import Overviews
 from router.telemetry.samples import Sample, Values
 from router.telemetry.state import State
 from warmroute.builder import ROOM_BYTES
@@ -63,6 +64,8 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
                 await crew.close()
     finally:
         context.destroy(linger=0)
+        if parts.tracing is not None:
+            await parts.tracing.close()
 
 
 async def _run(
@@ -80,7 +83,7 @@ async def _run(
     background = [
         group.create_task(parts.discovery.run()),
         group.create_task(watch.run()),
-        group.create_task(_tick(crew, eds)),
+        group.create_task(_tick(parts, crew, eds)),
         group.create_task(_look(doctor)),
     ]
     await _serve_ports(parts, crew, watch, doctor, ready, stop)
@@ -89,11 +92,12 @@ async def _run(
     await crew.save()
 
 
-async def _tick(crew: Crew, eds: EdsFile | None) -> None:
+async def _tick(parts: Parts, crew: Crew, eds: EdsFile | None) -> None:
     while True:
         if eds is not None:
             eds.sync()
         crew.tick()
+        parts.tally.tick(time.time(), parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
 
 
@@ -158,6 +162,16 @@ async def _serve_ports(
         ready=is_ready,
         degraded=state.degraded,
         state=state.describe,
+        overviews=Overviews(
+            pool=parts.pool,
+            outliers=(parts.director.outliers, parts.director.prefill_outliers),
+            prefixes=crew.prefixes,
+            loads=crew.loads,
+            tally=parts.tally,
+            decisions=parts.decisions,
+            ready=is_ready,
+            degraded=state.degraded,
+        ),
         match=lambda: None if crew.match is None else crew.match.answer,
         max_body_bytes=options.max_body_bytes,
         doctor=doctor.describe,

@@ -34,7 +34,6 @@ IGNORED = (
     "--metrics-endpoint-auth",
     "--pool-group",
     "--pool-namespace",
-    "--tracing",
     "--v",
     "-v",
     "--zap-devel",
@@ -79,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         open_debug: Clients on other machines may read `/debug/*`, too.
         explains: Clients may ask for decisions in a header.
         legacy_metric_names: Metrics have their older names, too.
+        tracing: Spans are sent to an OpenTelemetry collector.
         pool_name: What metrics call the pool.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
@@ -108,6 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     open_debug: bool
     explains: bool
     legacy_metric_names: bool
+    tracing: bool
     pool_name: str
     metrics_interval_s: float | None
     drain_s: float
@@ -188,6 +189,7 @@ def options(arguments: argparse.Namespace) -> Options:
         open_debug=arguments.open_debug,
         explains=arguments.explain_header,
         legacy_metric_names=arguments.legacy_metric_names,
+        tracing=arguments.tracing,
         pool_name=arguments.pool_name,
         metrics_interval_s=_metrics_interval(arguments),
         drain_s=arguments.drain_timeout,

@@ -185,7 +185,7 @@ def _greet(plan: Plan) -> None:
         url = _url(engine.host, engine.port, "")
         print(f"engine-{i}   ready  {url}  (simulated, model {model}{role})")
     print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
-    print(f"router     ready  {_url(plan.bind, plan.http_port, '/debug/state')}")
+    print(f"router     ready  {_url(plan.bind, plan.http_port, '/')}")
     print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "{EXAMPLE}"}}]}}'
     url = _url(plan.bind, plan.port, "/v1/chat/completions")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from indexer.block import GPU
+from router.errors import RouterError
 from router.telemetry.decisions import Record
 
 FAILED_STATUS = 400
@@ -34,6 +35,12 @@ class Comparison:
 
     def __init__(self) -> None:
         self.predicted: dict[str, Predicted] = {}
+
+    def routed(self, record: Record) -> None:
+        """Whether it is answered shows at its end."""
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        """No endpoint saw it."""
 
     def ended(self, record: Record) -> None:
         """A request's exchange is over. What another endpoint prefilled counts there."""

@@ -46,6 +46,7 @@ class Record(msgspec.Struct, kw_only=True):
         target_model: Model name the request was sent to.
         rewritten_by: What rewrote the name: a rule's place, or header; empty where nothing did.
         fairness_id: On whose account the request went.
+        traceparent: The span it belongs to, as it said; W3C's form, as `tracestate`.
         priority: That of its objective.
         endpoint: Address picked; None where the request was refused.
         stages: What llm-d calls a decision of several stages; empty where there is one.
@@ -89,6 +90,8 @@ class Record(msgspec.Struct, kw_only=True):
     target_model: str = ""
     rewritten_by: str = ""
     fairness_id: str = "default-flow"
+    traceparent: str = ""
+    tracestate: str = ""
     priority: int = 0
     endpoint: str | None = None
     stages: str = ""

@@ -17,6 +17,9 @@ from router.errors import RouterError
 from router.telemetry.decisions import Decisions
 from router.telemetry.loopback import loopback_only
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.document import document
+from router.telemetry.page.overview import Overviews
+from router.telemetry.page.stream import EventStreams
 
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
 """Body of ``POST /debug/match`` -> its answer. Raises RouterError."""
@@ -41,6 +44,7 @@ class Pages:
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
         state: Everything worth knowing, as JSON-able data.
+        overviews: What the live page shows.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Pages:
         ready: Callable[[], bool],
         degraded: Callable[[], Sequence[str]],
         state: Callable[[], Mapping[str, Any]],
+        overviews: Overviews,
         match: Callable[[], Match | None],
         max_body_bytes: int,
         doctor: Findings = _no_findings,
@@ -61,6 +66,7 @@ class Pages:
         self.ready = ready
         self.degraded = degraded
         self.state = state
+        self.overviews = overviews
         self.match = match
         self.max_body_bytes = max_body_bytes
         self.doctor = doctor
@@ -72,8 +78,11 @@ def application(pages: Pages) -> web.Application:
     guards = () if pages.open_debug else (loopback_only,)
     app = web.Application(client_max_size=pages.max_body_bytes, middlewares=guards)
     handlers = _Handlers(pages)
+    streams = EventStreams(pages.overviews, pages.decisions)
+    app.on_shutdown.append(streams.close)
     app.add_routes(
         [
+            web.get("/", handlers.page),
             web.get("/metrics", handlers.metrics),
             web.get("/healthz", handlers.healthz),
             web.get("/readyz", handlers.readyz),
@@ -81,6 +90,7 @@ def application(pages: Pages) -> web.Application:
             web.get("/debug/decisions", handlers.decisions),
             web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
+            web.get("/debug/events", streams.handle),
             web.get("/debug/doctor", handlers.doctor),
         ]
     )
@@ -90,6 +100,9 @@ def application(pages: Pages) -> web.Application:
 class _Handlers:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
+
+    async def page(self, request: web.Request) -> web.Response:
+        return web.Response(body=document().body, headers=document().headers)
 
     async def metrics(self, request: web.Request) -> web.Response:
         text = generate_latest(self._pages.metrics.published)

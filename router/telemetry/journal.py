@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import structlog
 
 from router.errors import RouterError
-from router.telemetry.comparison import Comparison
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
 
+class Reader(Protocol):
+    """Is told of each request, too; of one that was refused there is no end."""
+
+    def routed(self, record: Record) -> None:
+        """It has its endpoint."""
+        ...
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        """It was refused."""
+        ...
+
+    def ended(self, record: Record) -> None:
+        """Its exchange is over."""
+        ...
+
+
 class Journal:
     """The director's observer. One line a request, at its end; never a prompt."""
 
-    def __init__(
-        self, metrics: Metrics, decisions: Decisions, comparison: Comparison | None = None
-    ) -> None:
-        """`comparison`: where predictions are gathered by endpoint."""
+    def __init__(self, metrics: Metrics, decisions: Decisions, *readers: Reader) -> None:
         self._metrics = metrics
         self._decisions = decisions
-        self._comparison = comparison
+        self._readers = readers
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
         self._decisions.add(record)
         self._metrics.routed(record)
+        for reader in self._readers:
+            reader.routed(record)
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
         self._decisions.add(record)
         self._metrics.refused(record, error)
+        for reader in self._readers:
+            reader.refused(record, error)
         log.info(
             "request.ended",
             request_id=record.request_id,
@@ -47,8 +65,8 @@ class Journal:
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         self._metrics.ended(record)
-        if self._comparison is not None:
-            self._comparison.ended(record)
+        for reader in self._readers:
+            reader.ended(record)
         usage, endpoint = record.usage, record.endpoint or ""
         log.info(
             "request.ended",

@@ -12,11 +12,14 @@ import pytest
 from router.director import Director
 from router.errors import BadRequest, NoEndpoints, NotCached, RouterError, Saturated, ShuttingDown
 from router.extproc import headers
+from router.lineup import Lineup
+from router.policy import Policy
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
 from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens, Untokenized
 from router.producers.inflight import InFlightLoad
+from router.producers.types import Follower
 from router.request.types import Request
 from router.request.usage import Usage
 from router.routed import Reading, Routed
@@ -25,7 +28,14 @@ from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, Dropped, NamedScorer, Profile, ProfileHandler
+from router.scheduling.types import (
+    Admitter,
+    Decision,
+    Dropped,
+    NamedScorer,
+    Profile,
+    ProfileHandler,
+)
 from router.telemetry.decisions import MAX_ADDRESSES, Record
 from tests.support import make
 from tests.support.envoy_messages import POST
@@ -100,7 +110,9 @@ class Fixture:
         picks: int = 1,
         handler: ProfileHandler | None = None,
         timer: Callable[[], float] = lambda: 0.0,
-        **others: Any,
+        followers: Sequence[Follower] = (),
+        admitters: Sequence[Admitter] = (),
+        **chosen: Any,
     ) -> None:
         self.pool = Pool(make.endpoint(address) for address in addresses)
         self.known = known or Known()
@@ -113,17 +125,19 @@ class Fixture:
             NamedScorer("active", ActiveRequestScorer(), 2.0),
         )
         self.director = Director(
-            profiles={"default": Profile("default", (), scorers, MaxScorePicker(picks))},
-            handler=handler or SingleProfileHandler(),
-            pool=self.pool,
-            producers=[self.known, self.load],
-            observer=self.notes,
+            Lineup(
+                profiles={"default": Profile("default", (), scorers, MaxScorePicker(picks))},
+                handler=handler or SingleProfileHandler(),
+                producers=[self.known, self.load],
+                followers=followers,
+                admitters=admitters,
+            ),
+            self.pool,
+            self.notes,
+            Policy(usage_sample=usage_sample, model_rewrites=lambda: self.rules, **chosen),
             rng=random.Random(3),
             clock=self._tick,
             timer=timer,
-            usage_sample=usage_sample,
-            model_rewrites=lambda: self.rules,
-            **others,
         )
 
     def _tick(self) -> float:
@@ -631,8 +645,7 @@ async def test_an_answer_of_the_model_that_was_asked_for_is_left_as_it_is() -> N
 
 
 async def test_hints_of_the_data_plane_can_be_ignored() -> None:
-    fixture = Fixture("10.0.0.1:1")
-    fixture.director._subset_hints = False
+    fixture = Fixture("10.0.0.1:1", subset_hints=False)
     assert (await fixture.director.route(POST, BODY, ())).destination == "10.0.0.1:1"
 
 

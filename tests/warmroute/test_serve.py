@@ -84,7 +84,6 @@ def test_flags_of_charts_that_change_nothing_are_accepted() -> None:
     chosen = options(
         "--endpoints=e",
         "--secure-serving=false",
-        "--tracing=false",
         "--v=4",
         "--zap-encoder=json",
         "--zap-log-level",

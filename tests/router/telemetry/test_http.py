@@ -11,6 +11,8 @@ from router.errors import BadRequest
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Findings, Match, Pages, application
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.document import document
+from tests.router.telemetry.page.test_overview import Shop
 
 
 async def echo(body: bytes) -> Mapping[str, Any]:
@@ -37,6 +39,7 @@ async def pages(
             ready=lambda: ready,
             degraded=lambda: ["something"],
             state=lambda: {"endpoints": []},
+            overviews=Shop().overviews,
             match=lambda: match,
             max_body_bytes=1000,
             open_debug=open_debug,
@@ -105,6 +108,19 @@ async def test_debug_pages_are_closed_to_names_from_elsewhere_unless_opened(
         answer = await client.get("/debug/state", headers={"host": "elsewhere.example"})
         assert answer.status == status
         assert (await client.get("/healthz", headers={"host": "elsewhere.example"})).status == 200
+
+
+async def test_the_live_page_is_at_the_root_with_its_policy() -> None:
+    async with pages() as client:
+        response = await client.get("/")
+        assert (response.status, await response.read()) == (200, document().body)
+        policy = response.headers["content-security-policy"]
+        assert policy == document().headers["content-security-policy"]
+
+
+async def test_the_page_is_fed_by_events() -> None:
+    async with pages() as client, client.get("/debug/events") as response:
+        assert await response.content.readline() == b"event: history\n"
 
 
 async def test_findings_are_told_and_may_be_asked_for_sooner() -> None:
