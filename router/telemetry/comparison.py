@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from indexer.block import GPU
@@ -31,13 +33,20 @@ class Comparison:
     """
     Attributes:
         predicted: Endpoint address -> what it was expected to reuse.
+        first: Told of an endpoint before the first request reaches it.
     """
 
     def __init__(self) -> None:
         self.predicted: dict[str, Predicted] = {}
+        self.first: Callable[[str], None] = _nobody
+        self._met: set[str] = set()
 
     def routed(self, record: Record) -> None:
         """Whether it is answered shows at its end."""
+        address = _computing(record)
+        if address is not None and address not in self._met:
+            self._met.add(address)
+            self.first(address)
 
     def refused(self, record: Record, error: RouterError) -> None:
         """No endpoint saw it."""
@@ -46,13 +55,11 @@ class Comparison:
         """A request's exchange is over. What another endpoint prefilled counts there."""
         if record.status is None or record.status >= FAILED_STATUS:
             return
-        if record.prompt_tokens is None or record.endpoint is None or record.served is not None:
+        if record.prompt_tokens is None or record.served is not None:
             return
-        cached = record.predicted_cached_tokens
-        if cached is None:
+        address, cached = _computing(record), record.predicted_cached_tokens
+        if address is None or cached is None:
             return
-        prefill = record.prefill
-        address = record.endpoint if prefill is None else prefill.endpoints[0]
         known = self.predicted.setdefault(address, Predicted())
         known.requests += 1
         known.prompt_tokens += record.prompt_tokens
@@ -61,6 +68,16 @@ class Comparison:
     def forget(self, address: str) -> None:
         """The endpoint is gone."""
         self.predicted.pop(address, None)
+        self._met.discard(address)
+
+
+def _nobody(address: str) -> None:
+    """Is not interested."""
+
+
+def _computing(record: Record) -> str | None:
+    """Address of the endpoint that computes the prompt."""
+    return record.endpoint if record.prefill is None else record.prefill.endpoints[0]
 
 
 def _elsewhere(record: Record, address: str) -> int:

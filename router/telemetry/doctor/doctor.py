@@ -94,6 +94,7 @@ class Doctor:
     ) -> None:
         """`comparison` is told of each request elsewhere; `clock` gives Unix time."""
         self.comparison = comparison
+        comparison.first = self._first
         self._config = config
         self._pool = pool
         self._decisions = decisions
@@ -164,6 +165,12 @@ class Doctor:
 
     def revived(self, endpoint: Endpoint) -> None:
         """Its figures are new."""
+
+    def _first(self, address: str) -> None:
+        """Note where an engine's counters stand before it is sent anything."""
+        endpoint = self._pool.get(address)
+        if endpoint is not None and not self._window.knows(("hits", address)):
+            self._begin(self._case(), endpoint)
 
     def _begin(self, case: Case, endpoint: Endpoint) -> None:
         """Hold predictions against the engine's counters from now on."""

@@ -75,3 +75,15 @@ def test_an_endpoint_that_is_gone_is_forgotten() -> None:
     comparison.forget("a:1")
     comparison.forget("a:1")
     assert comparison.predicted == {}
+
+
+def test_an_endpoint_is_told_of_before_its_first_request_only() -> None:
+    comparison, told = Comparison(), list[str]()
+    comparison.first = told.append
+    stage = StageRecord(profile="prefill", endpoints=("p:1",))
+    for record in (RECORD, RECORD, changed(prefill=stage), changed(endpoint=None)):
+        comparison.routed(record)
+    assert told == ["a:1", "p:1"]
+    comparison.forget("a:1")
+    comparison.routed(RECORD)
+    assert told == ["a:1", "p:1", "a:1"]

@@ -58,3 +58,13 @@ def test_a_restart_begins_the_comparison_anew() -> None:
     counted = {"prefix_hits": 0.0, "prefix_queries": SENT * 70.0}
     ward.scrape(A, process_start=999.0, **counted)
     assert ward.codes() == [("engine-restarted", A)]
+
+
+def test_requests_that_come_before_the_doctor_looks_count() -> None:
+    ward = Ward()
+    ward.scrape(A, prefix_hits=7.0, prefix_queries=9.0)
+    for _ in range(SENT):
+        ward.answered(predicted_cached_tokens=0, total_blocks=0)
+    ward.wait(1)
+    ward.scrape(A, prefix_hits=7.0 + 48 * SENT, prefix_queries=9.0 + 70 * SENT)
+    assert ward.codes() == [("prediction-off", A)]

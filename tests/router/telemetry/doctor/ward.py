@@ -88,6 +88,7 @@ class Ward:
         for name, value in told.items():
             setattr(record, name, value)
         self.decisions.add(record)
+        self.comparison.routed(record)
         self.comparison.ended(record)
         return record
 
