@@ -52,6 +52,16 @@ def trace(record: Record, headers: Mapping[str, str]) -> None:
     record.tracestate = headers.get(names.TRACESTATE, "")[:MAX_TEXT]
 
 
+def arrived(
+    request_id: str, at: float, kind: str, headers: Mapping[str, str], body: bytes | None
+) -> Record:
+    """What is known of a request before it is read."""
+    record = Record(request_id=request_id[:MAX_NAME], at=at, kind=kind, model="")
+    record.request_bytes = None if body is None else len(body)
+    trace(record, headers)
+    return record
+
+
 def request(record: Record, asked: Request) -> None:
     """What it asked for."""
     record.kind = asked.api

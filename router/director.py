@@ -37,7 +37,6 @@ from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Decision
 from router.stopwatch import Stopwatch
 from router.surroundings import Aside, Candidates, Observer, at_once
-from router.telemetry.decisions import Record
 
 FAILED_STATUS = 400
 """From this status on an answer holds nothing to read."""
@@ -100,11 +99,8 @@ class Director:
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         kind = api_of(headers, lineup.apis)
-        short_id = request_id[: describe.MAX_NAME]
-        record = Record(request_id=short_id, at=arrived, kind=kind, model="")
+        record = describe.arrived(request_id, arrived, kind, headers, body)
         record.times_ms = watch.times_ms
-        describe.trace(record, headers)
-        record.request_bytes = None if body is None else len(body)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
             watch.lap("parse")
