@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import count, islice
 from unittest.mock import patch
 
+import msgspec
+
 from bench import prompts
 from bench.decision import endpoint, prefix
 from bench.envoy_requests import CONNECTIONS, completion
@@ -29,6 +31,7 @@ from router.pool.endpoint import Endpoint
 from router.pool.pool import Pool
 from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens
 from router.request.types import Request
+from router.scheduling.timed import timed
 from router.scheduling.types import Decision
 from router.surroundings import Observer
 from router.telemetry.comparison import Comparison
@@ -66,7 +69,12 @@ def figures(engines: int = ENGINES, runs: int = RUNS, requests: int = 2000) -> l
 def _added_us(engines: int, runs: int) -> float:
     """A decision that is recorded less one of which nothing is kept, in turn, medians."""
     loop = asyncio.new_event_loop()
-    known = _director(_journal(), engines)
+    metrics = Metrics(lambda _: True)
+    known = _director(_journal(metrics), engines)
+    known.lineup = msgspec.structs.replace(
+        known.lineup,
+        profiles=timed(known.lineup.profiles, metrics.timer, time.perf_counter, str),
+    )
     silent = _director(_Nobody(), engines)
     differences = []
     try:
@@ -110,10 +118,10 @@ async def _decide(director: Director) -> None:
         await director.route({**headers, "x-request-id": str(number)}, BODY)
 
 
-def _journal() -> Journal:
+def _journal(metrics: Metrics) -> Journal:
     """As the router has it."""
     comparison = Comparison()
-    return Journal(Metrics(lambda _: True), Decisions(), comparison, Tally(time.time(), comparison))
+    return Journal(metrics, Decisions(), comparison, Tally(time.time(), comparison))
 
 
 def _director(observer: Observer, engines: int) -> Director:

@@ -300,8 +300,12 @@ class PrefixIndex:
             rejected=dict(ledger.rejected),
             dropped_blocks=ledger.dropped_blocks,
             bytes=self._index.bytes(holder.address),
-            guess_stats=msgspec.structs.replace(self._guesses.by_holder.get(holder, _NO_GUESSES)),
+            guess_stats=msgspec.structs.replace(self.guess_stats(holder)),
         )
+
+    def guess_stats(self, holder: Holder) -> GuessStats:
+        """How guesses of what a holder will have ended since it was last cleared, to be read."""
+        return self._guesses.by_holder.get(holder, _NO_GUESSES)
 
     def holders(self) -> tuple[Holder, ...]:
         """All holders of whom something was heard or guessed, in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import zmq
 
@@ -14,6 +14,7 @@ from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
 from router.request.parsers import apis
+from router.scheduling.types import Profile
 from router.telemetry.match import Matcher
 from warmroute.builder import Member
 from warmroute.conducting import Conducting
@@ -96,7 +97,8 @@ class Crew:
             discovery = config.discovery
             self._parts.discovery.follow(discovery.path, watch_file=discovery.watch_file)
         self._show(members)
-        self._parts.director.lineup = _lineup(config, members)
+        profiles = self._parts.timed(config.profiles)
+        self._parts.director.lineup = _lineup(config, profiles, members)
         self._parts.config = config
 
     def tick(self) -> None:
@@ -197,9 +199,9 @@ def _index_of(members: Iterable[Member]) -> PrecisePrefix | None:
     return next((member.prefix for member in members if member.prefix is not None), None)
 
 
-def _lineup(config: Config, members: Iterable[Member]) -> Lineup:
+def _lineup(config: Config, profiles: Mapping[str, Profile], members: Iterable[Member]) -> Lineup:
     return Lineup(
-        profiles=config.profiles,
+        profiles=profiles,
         handler=config.handler,
         producers=[member.producer for member in members],
         followers=config.followers,

@@ -13,9 +13,11 @@ import zmq
 from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from router.admission.saturation import Detector
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.pool_log import PoolLog
+from router.telemetry import pool_samples
 from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
 from router.telemetry.page.overview import Overviews
@@ -144,6 +146,7 @@ async def _serve_ports(
     )
     parts.metrics.watch(state.samples)
     parts.metrics.watch(doctor.samples)
+    parts.metrics.watch(lambda: _saturation(parts, crew))
     parts.metrics.watch(_tasks)
     parts.metrics.watch(crew.polling.samples)
 
@@ -195,6 +198,12 @@ def _tasks() -> Iterator[Sample]:
     release: Values = {("", version("warmroute")): 1.0}
     yield Sample("llm_d_epp_info", "What runs.", release, ("commit", "build_ref"))
     yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
+
+
+def _saturation(parts: Parts, crew: Crew) -> Iterator[Sample]:
+    detector: Detector = parts.config.admission.detector.value
+    endpoints, pool = parts.pool.candidates(), parts.options.pool_name
+    return pool_samples.saturation(detector, endpoints, crew.loads, pool, time.time())
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -35,8 +35,11 @@ class Filter(Protocol):
         why: What is wrong with those it drops, in a few words.
     """
 
-    by_load: ClassVar[bool]
-    why: ClassVar[str]
+    @property
+    def by_load(self) -> bool: ...
+
+    @property
+    def why(self) -> str: ...
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

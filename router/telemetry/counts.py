@@ -48,7 +48,7 @@ class Counts:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._attempts: Counter[tuple[str, str, str]] = Counter()
-        self._plugins: dict[str, Buckets] = {}
+        self._plugins: dict[tuple[str, str], Buckets] = {}
         self._matched: dict[str, Buckets] = {}
         self._ratios: dict[str, Buckets] = {}
         self._lookups = self._hits = self._longest = 0
@@ -58,16 +58,23 @@ class Counts:
         self._attempts["success", record.target_model, record.endpoint or ""] += 1
         for stage, ms in record.times_ms.items():
             if stage not in STEPS:
-                kept = self._plugins.get(stage)
-                if kept is None:
-                    kept = self._plugins[stage] = Buckets(buckets.PLUGIN_S)
-                kept.observe(ms / 1e3)
+                self._timed("Producer", stage).observe(ms / 1e3)
         if record.block_size:
             self._looked_up(record)
 
     def refused(self, record: Record) -> None:
         """A request was refused."""
         self._attempts["failure", record.target_model, ""] += 1
+
+    def timer(self, point: str, plugin: str) -> Callable[[float], None]:
+        """Takes what a plugin that is called at `point` takes, in seconds."""
+        return self._timed(point, plugin).observe
+
+    def _timed(self, point: str, plugin: str) -> Buckets:
+        kept = self._plugins.get((point, plugin))
+        if kept is None:
+            kept = self._plugins[point, plugin] = Buckets(buckets.PLUGIN_S)
+        return kept
 
     def _looked_up(self, record: Record) -> None:
         held = record.prefix.get(_computing(record))
@@ -99,10 +106,10 @@ class Counts:
         """What was counted."""
         yield self._attempt_sample()
         plugins: Kept = {
-            ("Producer", self._names.plugin(name), name): kept
-            for name, kept in self._plugins.items()
+            (point, self._names.plugin(name), name): kept
+            for (point, name), kept in self._plugins.items()
         }
-        text, by = "What producers take per request.", ("plugin_type", "plugin_name")
+        text, by = "What plugins take per request.", ("plugin_type", "plugin_name")
         point = ("extension_point", *by)
         yield Histogram("llm_d_epp_plugin_duration_seconds", text, plugins, point)
         ratios: Kept = {(self._names.plugin(n), n): kept for n, kept in self._ratios.items()}

@@ -82,6 +82,7 @@ class Journal:
             took_ms=round(record.took_ms, 2),
             duration_ms=round(record.duration_ms or 0.0, 1),
             **_prefill(record),
+            **({"fallbacks": list(record.fallbacks)} if record.fallbacks else {}),
         )
 
 

@@ -148,6 +148,10 @@ class Metrics:
         self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
         self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
 
+    def timer(self, point: str, plugin: str) -> Callable[[float], None]:
+        """Takes what a plugin that is called at `point` takes, in seconds."""
+        return self._counts.timer(point, plugin)
+
     def watch(self, source: Source) -> None:
         """Publish what `source` counts."""
         self._sources.sources.append(source)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from router.admission.saturation import Detector
 from router.pool.endpoint import Endpoint
+from router.producers.facts import Facts, InFlight
 from router.producers.inflight import InFlightLoad
 from router.telemetry.samples import Sample, Values
 
@@ -41,6 +43,25 @@ def samples(
     ages: Values = {(e.address,): e.metrics.scraped_at for e in told if e.metrics}
     text = "Unix time of the last good scrape."
     yield Sample("warmroute_endpoint_scraped_timestamp_seconds", text, ages, _LABEL)
+
+
+def saturation(
+    detector: Detector,
+    endpoints: Sequence[Endpoint],
+    loads: Sequence[InFlightLoad],
+    pool: str,
+    now: float,
+) -> Iterator[Sample]:
+    """How full the pool is; `now` is Unix time."""
+    if not endpoints:
+        return
+    facts = Facts(now=now)
+    for load in loads:
+        facts.put(InFlight(load.requests, load.tokens), load.name)
+    value: Values = {(pool, "effective"): detector.saturation(endpoints, facts)}
+    text = "From 1 on the pool is full."
+    labels = ("inference_pool", "stage")
+    yield Sample("llm_d_epp_flow_control_pool_saturation", text, value, labels)
 
 
 def _averages(endpoints: Sequence[Endpoint], pool: str) -> Iterator[Sample]:

@@ -12,6 +12,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
+from router.telemetry.doctor.tokenizing import MIN_ASKED, SLOW_S
 from tests.end_to_end.faulty import (
     TEXT,
     ask,
@@ -191,6 +192,23 @@ async def test_a_tokenizer_that_is_away_or_hangs_is_named_with_the_reasons(tmp_p
         await ask(fleet, TEXT)
         missing = (await found(fleet, "tokenizer-falls-back"))["evidence"]["missing"]
         assert missing["unavailable"] == 1
+
+
+async def test_a_tokenizer_that_takes_long_is_named(tmp_path: Path) -> None:
+    async with faulty_fleet(tmp_path) as fleet:
+        sidecar = fleet.processes["tokenizer"]
+        for _ in range(MIN_ASKED):
+            sidecar.send_signal(signal.SIGSTOP)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(ask(fleet, TEXT))
+                    await asyncio.sleep(2 * SLOW_S)
+                    sidecar.send_signal(signal.SIGCONT)
+            finally:
+                sidecar.send_signal(signal.SIGCONT)
+        evidence = (await found(fleet, "tokenizer-slow"))["evidence"]
+        assert evidence["mean_ms"] > evidence["expected_ms_below"]
+        assert await fleet.metric("warmroute_tokenizer_wait_seconds_sum") > MIN_ASKED * SLOW_S
 
 
 async def test_a_prefix_that_pins_one_endpoint_is_named(tmp_path: Path) -> None:

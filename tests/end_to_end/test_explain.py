@@ -50,6 +50,8 @@ async def test_a_decision_is_explained_wherever_somebody_looks(tmp_path: Path) -
         assert await fleet.metric("inference_objective_request_total", model_name="tiny") == 2
         async with fleet.session.get(f"{fleet.http}/metrics") as page:
             assert 'inference_pool_ready_pods{name="mine"} 2.0' in await page.text()
+        plugin = {"extension_point": "Scorer", "plugin_type": "queue-scorer"}
+        assert await fleet.metric("llm_d_epp_plugin_duration_seconds_count", **plugin) >= 2
         picked = "llm_d_epp_scheduler_attempts_total"
         assert await fleet.metric(picked, status="success", target_model_name="tiny") == 2
         assert await fleet.metric("warmroute_match_tokens_count") >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -31,6 +32,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         tokenizers: Where token ids come from.
         loads: Requests in flight.
         records: The last decisions, oldest first.
+        answers: Those of them that engines answered, by who computed the prompt.
         comparison: What was predicted.
         restarts: Endpoint address -> how often its process was seen to be another one.
         grown: By how much a counter of this name, now at this value, grew in the window.
@@ -47,6 +49,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tokenizers: Sequence[Backend]
     loads: Sequence[InFlightLoad]
     records: Sequence[Record]
+    answers: Mapping[str, Sequence[Record]]
     comparison: Comparison
     restarts: Mapping[str, int]
     grown: Callable[[Hashable, float], float]
@@ -66,21 +69,20 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
                 if feed.order.next is not None or feed.source.holder not in heard:
                     yield prefix, feed
 
-    def answered(self, address: str) -> Iterable[Record]:
+    def answered(self, address: str) -> Sequence[Record]:
         """The last requests whose prompt an endpoint computed, oldest first."""
-        return [
-            record
-            for record in self.records
-            if computing(record) == address
-            and record.status is not None
-            and record.status < 400
-            and record.served is None
-        ]
+        return self.answers.get(address, ())
 
 
-def computing(record: Record) -> str | None:
-    """Address of the endpoint that computes the prompt."""
-    return record.endpoint if record.prefill is None else record.prefill.endpoints[0]
+def answers(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
+    """Those that engines answered as planned, by the endpoint that computed the prompt."""
+    found: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        address = record.endpoint if record.prefill is None else record.prefill.endpoints[0]
+        if address is None or record.status is None or record.status >= 400 or record.served:
+            continue
+        found[address].append(record)
+    return found
 
 
 def counters(case: Case) -> Mapping[Hashable, float]:

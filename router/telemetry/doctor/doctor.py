@@ -12,7 +12,7 @@ from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
 from router.telemetry.comparison import Comparison
-from router.telemetry.decisions import Decisions
+from router.telemetry.decisions import Decisions, Record
 from router.telemetry.doctor import (
     configured,
     crediting,
@@ -23,7 +23,7 @@ from router.telemetry.doctor import (
     streams,
     tokenizing,
 )
-from router.telemetry.doctor.case import SILENCE_S, Case, compared, counters
+from router.telemetry.doctor.case import SILENCE_S, Case, answers, compared, counters
 from router.telemetry.doctor.finding import Finding
 from router.telemetry.doctor.window import Lasting, Window
 from router.telemetry.samples import Sample, Values
@@ -112,7 +112,8 @@ class Doctor:
     def findings(self, silence_s: float | None = None) -> list[Finding]:
         """What is wrong now. `silence_s`: how long events may stay away."""
         self.tick()
-        case = self._case(SILENCE_S if silence_s is None else silence_s)
+        silence_s = SILENCE_S if silence_s is None else silence_s
+        case = self._case(silence_s, list(self._decisions.all()))
         found = [finding for check in CHECKS for finding in check(case)]
         explained = {finding.about for finding in found if finding.code in _CAUSES}
         symptoms = [finding for check in LAST for finding in check(case)]
@@ -120,7 +121,7 @@ class Doctor:
 
     def tick(self) -> None:
         """Remember what can only be seen over time."""
-        case = self._case(SILENCE_S)
+        case = self._case()
         for endpoint in case.endpoints:
             if not self._window.knows(("hits", endpoint.address)):
                 self._begin(case, endpoint)
@@ -156,7 +157,7 @@ class Doctor:
     def restarted(self, endpoint: Endpoint) -> None:
         self._restarts[endpoint.address] = self._restarts.get(endpoint.address, 0) + 1
         # Its counters begin at zero, so what is held against them begins now.
-        self._begin(self._case(SILENCE_S), endpoint)
+        self._begin(self._case(), endpoint)
 
     def died(self, endpoint: Endpoint) -> None:
         """Its figures grow old, which shows."""
@@ -169,7 +170,7 @@ class Doctor:
         for name, value in compared(case, endpoint).items():
             self._window.begin((name, endpoint.address), value)
 
-    def _case(self, silence_s: float) -> Case:
+    def _case(self, silence_s: float = SILENCE_S, records: Sequence[Record] = ()) -> Case:
         now = self._clock()
         return Case(
             now=now,
@@ -179,7 +180,8 @@ class Doctor:
             prefixes=self._prefixes,
             tokenizers=self._tokenizers,
             loads=self._loads,
-            records=list(self._decisions.all()),
+            records=records,
+            answers=answers(records),
             comparison=self.comparison,
             restarts=self._restarts,
             grown=self._window.growth,

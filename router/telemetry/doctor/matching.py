@@ -182,7 +182,7 @@ def _guesses(case: Case) -> dict[str, dict[str, int]]:
         for holder in prefix.index.holders():
             if is_shared(holder) or holder.address not in heard:
                 continue
-            stats = prefix.index.state(holder).guess_stats
+            stats = prefix.index.guess_stats(holder)
             counts = found.setdefault(holder.address, {"recorded": 0, "confirmed": 0, "expired": 0})
             for name in counts:
                 counts[name] += getattr(stats, name)

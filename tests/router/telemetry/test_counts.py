@@ -55,12 +55,16 @@ def test_picks_are_counted_by_endpoint_and_refusals_without_one() -> None:
     assert count(counts, name, "failure", "m", "", "", "") == 1
 
 
-def test_what_producers_take_is_told_by_name_and_type() -> None:
+def test_what_plugins_take_is_told_by_point_name_and_type() -> None:
     counts = Counts(NAMES)
     counts.routed(record(times_ms={"parse": 1.0, "tokens": 2.0, "wait": 0.0, "schedule": 1.0}))
     name = "llm_d_epp_plugin_duration_seconds"
+    counts.timer("Scorer", "queue")(0.5)
     plugins = told(counts)[name].values
-    assert set(plugins) == {("Producer", "tokens-type", "tokens")}
+    assert set(plugins) == {
+        ("Producer", "tokens-type", "tokens"),
+        ("Scorer", "queue-type", "queue"),
+    }
     assert histogram(counts, name, "Producer", "tokens-type", "tokens").total == 0.002
 
 

@@ -84,3 +84,11 @@ def test_where_a_request_was_prefilled_is_logged() -> None:
     with capture_logs() as logs:
         journal.ended(record)
     assert (logs[0]["prefill"], logs[0]["prefill_result"]) == ("p:1", "failed")
+
+
+def test_what_had_to_be_done_without_is_logged() -> None:
+    journal = Journal(Metrics(lambda _: True), Decisions())
+    record = Record(request_id="r", at=1.0, kind="chat", model="m", fallbacks=("no token ids",))
+    with capture_logs() as logs:
+        journal.ended(record)
+    assert logs[0]["fallbacks"] == ["no token ids"]

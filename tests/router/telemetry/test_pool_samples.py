@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from router.producers.facts import Facts
 from router.producers.inflight import InFlightLoad
-from router.telemetry.pool_samples import samples
+from router.scheduling.filters.concurrency_detector import ConcurrencyDetector
+from router.telemetry.pool_samples import samples, saturation
 from tests.support import make
 
 A, B, C = (f"10.0.0.{i}:8000" for i in (1, 2, 3))
@@ -40,3 +41,13 @@ def test_requests_in_flight_are_told_for_each_producer_that_counts_them() -> Non
         ("pod-a", "ns", "second", "", ""): 1,
     }
     assert told["warmroute_inflight_requests"] == {(A,): 1}
+
+
+def test_how_full_the_pool_is_comes_from_the_detector_in_force() -> None:
+    load = InFlightLoad("load")
+    load.decided(make.request(), Facts(), make.decision(A))
+    detector = ConcurrencyDetector(max_concurrency=2)
+    endpoints = [make.endpoint(A), make.endpoint(B)]
+    (sample,) = saturation(detector, endpoints, [load], "pool", 1.0)
+    assert sample.values == {("pool", "effective"): 0.25}
+    assert list(saturation(detector, [], [load], "pool", 1.0)) == []

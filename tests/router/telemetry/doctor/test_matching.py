@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-from collections import Counter
-from types import SimpleNamespace
-from typing import cast
-
 import pytest
 
-from indexer.central import Central
 from router.pool.endpoint import ServedModels
 from router.request.usage import Usage
 from tests.router.producers.test_prefix import A, B, stored
@@ -59,9 +54,11 @@ def test_a_topic_that_the_filter_leaves_out_is_named_with_it() -> None:
 
 
 def test_senders_that_are_no_endpoint_are_named() -> None:
-    ward = Ward()
-    central = SimpleNamespace(unknown={"10.9.9.9:1": 3}, topics={}, rejected=Counter())
-    ward.fixture.prefix.central = cast(Central, central)
+    ward = Ward(kvEventsConfig={"zmqEndpoint": "tcp://*:5557"})
+    central = ward.fixture.prefix.open_central(ward.fixture.pool.snapshot)
+    assert central is not None
+    central.receive([b"kv@10.9.9.9:1@m", bytes(8), b"\x92\x01\x90"], 1.0, 1)
+    ward.fixture.prefix.central = central
     finding = ward.only()
     assert (finding.code, finding.evidence["addresses"]) == ("topic-unknown", ["10.9.9.9:1"])
     assert finding.evidence["endpoints"] == [A, B]
