@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from bench import (
     bodies,
+    conductor,
     decision,
     dynamo,
     envoy_requests,
@@ -32,6 +33,7 @@ BENCHES: Mapping[str, Measure] = {
     "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
+    "conductor": conductor.figures,
     "dynamo": dynamo.figures,
 }
 """In the order they run: the short ones first."""

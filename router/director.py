@@ -78,6 +78,7 @@ class Director:
         subset_hints: bool = True,
         explains: bool = False,
         timer: Callable[[], float] | None = None,
+        emit_scores: bool = False,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
@@ -107,6 +108,7 @@ class Director:
         self._model_rewrites = model_rewrites
         self._rename_answers = rename_answers
         self._subset_hints = subset_hints
+        self._emit_scores = emit_scores
         self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
@@ -152,6 +154,8 @@ class Director:
             added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
         routed = Routed(record, request, decision, added, leases, sampled=sampled)
+        if self._emit_scores and record.scores:
+            routed.scores = record.totals
         if self._explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed

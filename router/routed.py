@@ -12,6 +12,8 @@ from router.request.usage import UsageReader
 from router.scheduling.types import Decision
 from router.telemetry.decisions import Record
 
+_NO_SCORES: Mapping[str, float] = {}
+
 
 class Reading(enum.Enum):
     """What is wanted of a response body."""
@@ -29,6 +31,7 @@ class Routed:
         destination: ``ip:port``; several are joined by commas, best first.
         endpoint: Address that is held to account for it: the first pick, then whoever answers.
         headers: Set on the request besides.
+        scores: Endpoint address -> its total, where the data plane is told those too.
         body: Sent instead of the client's; None: that goes on as it is.
         models: The name that was sent and the client's, where they differ.
         leases: What producers keep for it.
@@ -57,6 +60,7 @@ class Routed:
         self.headers = headers
         self.body = request.sent
         self.models = (request.model, request.asked_model) if request.rewritten_by else None
+        self.scores = _NO_SCORES
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None

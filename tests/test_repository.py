@@ -37,9 +37,13 @@ READS_FILES = {"router/telemetry/page/document.py", "simulator/language.py"}
 
 _LOADED = "tests/router/config/test_load.py: a configuration is loaded as a whole"
 
+_MOTOR = "tests/router/config/test_motor.py: a file is loaded as a whole"
+
 _EXPLAINED = "tests/warmroute/test_check.py: by what is printed"
 
 EXCUSED: Mapping[str, str] = {
+    "indexer/conductor/fleet.py": "tests/indexer/conductor/test_conductor.py: shapes without code",
+    "indexer/conductor/workers.py": "tests/indexer/conductor/test_http.py: what /workers answers",
     "router/catalog.py": "tests/router/scheduling/test_laws.py, tests/test_docs.py",
     "pd_sidecar/config.py": "tests/warmroute/test_pd_sidecar.py: values without code",
     "pd_sidecar/connectors/alone.py": "tests/pd_sidecar/test_encode.py: media without prefill",
@@ -54,6 +58,9 @@ EXCUSED: Mapping[str, str] = {
     "router/config/explain.py": _EXPLAINED,
     "router/config/filled.py": _EXPLAINED,
     "router/config/notes.py": _EXPLAINED,
+    "router/config/motor_file.py": _MOTOR,
+    "router/config/motor_notes.py": _MOTOR,
+    "router/config/motor_schema.py": _MOTOR,
     "router/config/plugins.py": _LOADED,
     "router/config/producers.py": _LOADED,
     "router/config/profiles.py": _LOADED,
@@ -82,6 +89,7 @@ EXCUSED: Mapping[str, str] = {
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",
     "warmroute/bootstrap.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/clusters.py": "tests/test_envoy_bootstraps.py: by what is rendered",
+    "warmroute/conducting.py": "tests/end_to_end/test_motor.py: wiring shows only in the whole",
     "warmroute/engine.py": "tests/test_compose.py, tests/end_to_end/test_up.py: as used",
     "warmroute/envoy_settings.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/errors.py": "tests/warmroute/test_cli.py: one line on the terminal",

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("warmroute.doctor", "what is wrong, how it shows and what mends it"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
+    "conductor": ("warmroute.conductor", "only the index and Motor's kv-conductor API"),
     "pd-sidecar": ("warmroute.pd_sidecar", "the proxy before a decode engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -118,15 +118,41 @@ def size(text: str) -> int:
     return int(Decimal(told[1]) * _UNITS[told[2]])
 
 
-def add_index_flags(parser: argparse._ActionsContainer) -> None:
-    """What the index may take, and where it is kept."""
+def add_index_bytes(parser: argparse._ActionsContainer) -> None:
+    """What the index may take."""
     add = parser.add_argument
     add("--index-bytes", type=size, default=DEFAULT_INDEX_BYTES, metavar="BYTES",
         help="what all indexed blocks may take; 0: no bound; default 2Gi")  # fmt: skip
     add("--index-bytes-per-endpoint", type=size, default=0, metavar="BYTES",
         help="what those of one endpoint may take; 0: no bound; default")  # fmt: skip
+
+
+def add_index_flags(parser: argparse._ActionsContainer) -> None:
+    """What the index may take, and where it is kept."""
+    add_index_bytes(parser)
+    add = parser.add_argument
     add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
     add("--state-interval", type=duration, default=20.0, help="between two savings")
+
+
+def tls_version(text: str) -> str:
+    """Go's name of a version of TLS that is spoken at least: 1.2, below which gRPC never goes."""
+    if text not in ("", "VersionTLS10", "VersionTLS11", "VersionTLS12"):
+        raise argparse.ArgumentTypeError(
+            f"expected VersionTLS12, got {text!r}: gRPC cannot be held to a later version"
+        )
+    return text
+
+
+def refused(instead: str) -> Callable[[str], str]:
+    """A flag that cannot be honoured unless it is empty; the error says what to do instead."""
+
+    def check(text: str) -> str:
+        if text:
+            raise argparse.ArgumentTypeError(f"not available: {instead}")
+        return text
+
+    return check
 
 
 def octal(text: str) -> int:

@@ -61,6 +61,7 @@ class Parts:
             explains=options.explains,
             aside=asyncio.to_thread,
             usage_sample=options.usage_sample,
+            emit_scores=options.emit_scores,
             objectives=lambda: self.discovery.objectives,
             model_rewrites=lambda: self.discovery.model_rewrites,
             rename_answers=options.rename_answers,

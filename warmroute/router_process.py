@@ -59,7 +59,7 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             try:
                 await _run(parts, crew, eds, group, ready, stop)
             finally:
-                crew.close()
+                await crew.close()
     finally:
         context.destroy(linger=0)
         if parts.tracing is not None:

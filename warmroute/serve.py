@@ -22,7 +22,6 @@ from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
     "--allow-experimental-plugins",
-    "--emit-endpoint-scores",
     "--enable-grpc-stream-metrics",
     "--endpoint-selector",
     "--endpoint-target-ports",
@@ -44,6 +43,20 @@ IGNORED = (
     "--zap-time-encoding",
 )
 """Flags that charts pass to an endpoint picker and that change nothing here."""
+
+_EXTRACTOR = "name the metric in the parameters of core-metrics-extractor"
+_NO_METRICS_TLS = "the metrics port speaks plain HTTP: put it behind what ends TLS for it"
+REFUSED = {
+    "--cache-info-metric": _EXTRACTOR,
+    "--kv-cache-usage-percentage-metric": _EXTRACTOR,
+    "--lora-info-metric": _EXTRACTOR,
+    "--total-queued-requests-metric": _EXTRACTOR,
+    "--total-running-requests-metric": _EXTRACTOR,
+    "--metrics-cert-dir": _NO_METRICS_TLS,
+    "--metrics-client-ca-file": _NO_METRICS_TLS,
+    "--tls-cipher-suites": "gRPC reads them from the environment, as GRPC_SSL_CIPHER_SUITES",
+}
+"""Flags that somebody relies on where they are given, and what to do instead."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +101,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     eds_file: Path | None
     max_body_bytes: int
     usage_sample: int
+    emit_scores: bool
     allow_kv_transfer_params: bool
     rename_answers: bool
     subset_hints: bool
@@ -129,9 +143,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
+    switch(parser, "--emit-endpoint-scores", default=False, text="tell them in dynamic metadata")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
     flags.add_debug_flags(parser)
+    add("--tls-min-version", type=flags.tls_version, help="VersionTLS12, which gRPC keeps anyway")
+    for name, instead in REFUSED.items():
+        add(name, type=flags.refused(instead), help=argparse.SUPPRESS)
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 
@@ -164,6 +182,7 @@ def options(arguments: argparse.Namespace) -> Options:
         tokenizer_socket=str(arguments.tokenizer_socket),
         max_body_bytes=arguments.max_body_bytes,
         usage_sample=arguments.usage_sample,
+        emit_scores=arguments.emit_endpoint_scores,
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         rename_answers=arguments.rewrite_response_model,
         subset_hints=not arguments.disable_endpoint_subset_filter,

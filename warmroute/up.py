@@ -127,7 +127,7 @@ async def _fail_when_ended(child: Child) -> None:
 def _children(plan: Plan) -> Iterator[Child]:
     model, directory = next(iter(plan.models.items()))
     for i, engine in enumerate(plan.engines, 1):
-        yield Child(f"engine-{i}", engine_command(engine, model, directory))
+        yield Child(f"engine-{i}", engine_command(engine, model, directory, plan.block_size))
         if engine.has_sidecar and plan.endpoints is not None:
             yield Child(f"sidecar-{i}", sidecar_command(engine, plan.endpoints))
     yield Child("tokenizer", tokenizer_command(plan))

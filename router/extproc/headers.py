@@ -12,6 +12,9 @@ DESTINATION = "x-gateway-destination-endpoint"
 METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
+SCORES = "x-gateway-destination-endpoint-scores"
+"""Key there of what each candidate scored, where that is asked for."""
+
 PREFILLER = "x-prefiller-host-port"
 PREFILL_RESULT = "x-warmroute-prefill"
 """Of an answer: what became of its prefill, from the decode engine's sidecar to the router."""

@@ -97,10 +97,12 @@ class InFlight(msgspec.Struct, frozen=True):
     Attributes:
         requests: Endpoint address -> count; absent means none.
         tokens: Endpoint address -> tokens they still have to compute; absent means none.
+        held: Endpoint address -> tokens of their prompts, computed or not; absent means none.
     """
 
     requests: Mapping[str, int]
     tokens: Mapping[str, int] = _NOTHING
+    held: Mapping[str, int] = _NOTHING
 
 
 class Uncached(msgspec.Struct, frozen=True):

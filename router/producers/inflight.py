@@ -2,7 +2,8 @@
 
 A request counts from the pick to its end. The tokens of its prompt that an endpoint does not hold
 count until the answer starts: then they are computed. Where the prompt is computed at another
-endpoint than the answer, its tokens count there, and the request counts at both until then.
+endpoint than the answer, its tokens count there, and the request counts at both until then. All
+tokens of its prompt count as held as long as the request itself.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class InFlightLoad:
         self._parameters = parameters
         self._requests: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
+        self._prompts: dict[str, int] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -70,7 +72,7 @@ class InFlightLoad:
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         # The live mappings, not copies: a pick follows without awaiting, and no one writes to them.
-        facts.put(InFlight(self._requests, self._tokens), self.name)
+        facts.put(InFlight(self._requests, self._tokens, self._prompts), self.name)
         tokens = facts.get(Tokens)
         if tokens is not None:
             match = facts.get(PrefixMatch, self._parameters.prefix_match_info_producer_name)
@@ -92,6 +94,11 @@ class InFlightLoad:
         charge = held.until_end if keep else held.until_response
         charge(self._tokens, computing, prompt.get(computing, 0))
         held.until_end(self._tokens, here, output)
+        tokens = facts.get(Tokens)
+        count = tokens.count if tokens is not None else 0
+        held.until_end(self._prompts, here, count)
+        if computing != here:
+            held.until_response(self._prompts, computing, count)
         return held
 
     def _output(self, request: Request, facts: Facts) -> int:

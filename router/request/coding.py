@@ -5,7 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 
+import zstandard
+
 from router.errors import BadRequest, BodyTooLarge
+
+_WINDOW_BYTES = 8 * 1024 * 1024
+"""Largest window of zstd that HTTP allows (RFC 9659)."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
@@ -28,7 +33,7 @@ def unpack(coding: str, body: bytes, max_bytes: int) -> bytes:
     """Raises BadRequest for what is no such coding, BodyTooLarge above `max_bytes` unpacked."""
     try:
         return _UNPACK[coding](body, max_bytes)
-    except zlib.error as error:
+    except (zlib.error, zstandard.ZstdError) as error:
         raise BadRequest(f"cannot unpack the request body: {error}") from error
 
 
@@ -51,19 +56,34 @@ def _deflate(body: bytes, max_bytes: int) -> bytes:
         return _inflate(body, max_bytes, _RAW)[0]
 
 
+def _zstd(body: bytes, max_bytes: int) -> bytes:
+    """One frame after the other. One that ends too early unpacks to a text that does."""
+    unpacking = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+    with unpacking.stream_reader(body, read_across_frames=True) as reader:
+        unpacked = reader.read(max_bytes + 1)
+    if len(unpacked) > max_bytes:
+        raise _too_large(max_bytes)
+    return unpacked
+
+
 def _inflate(body: bytes, max_bytes: int, wbits: int) -> tuple[bytes, bytes]:
     """What was packed, and what comes after it."""
     inflating = zlib.decompressobj(wbits)
     unpacked = inflating.decompress(body, max_bytes + 1)
     if len(unpacked) > max_bytes:
-        raise BodyTooLarge(f"the request body unpacks to more than {max_bytes} bytes")
+        raise _too_large(max_bytes)
     if not inflating.eof:
         raise BadRequest("cannot unpack the request body: it ends too early")
     return unpacked, inflating.unused_data
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the request body unpacks to more than {max_bytes} bytes")
 
 
 _UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,
+    "zstd": _zstd,
 }

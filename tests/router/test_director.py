@@ -682,3 +682,9 @@ class Follows:
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
         self.decided_ += 1
+
+
+@pytest.mark.parametrize("emit", [True, False])
+async def test_the_data_plane_is_told_scores_only_where_asked(emit: bool) -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), emit_scores=emit)
+    assert (await fixture.route()).scores == ({"a:1": 2.0, "b:1": 5.0} if emit else {})

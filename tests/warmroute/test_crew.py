@@ -81,7 +81,7 @@ async def running(folder: Path, configured: dict[str, Any] | None = None) -> Asy
             try:
                 yield Running(crew, parts)
             finally:
-                crew.close()
+                await crew.close()
     finally:
         context.destroy(linger=0)
 

@@ -23,8 +23,10 @@ _REPLAY = (
 def without_source(case: Case) -> Iterator[Finding]:
     """Nobody reads an endpoint's events."""
     for prefix in case.prefixes:
+        read = {feed.source.holder.address for feed in prefix.index.feeds()}
+        read |= {source.holder.address for source in prefix.unusable()}
         for endpoint in case.endpoints:
-            if prefix.zmq_endpoint or endpoint.kv_events or any(prefix.sources(endpoint)):
+            if prefix.zmq_endpoint or endpoint.address in read:
                 continue
             yield Finding(
                 code="no-event-source",

@@ -24,8 +24,10 @@ def test_an_old_scrape_is_named_with_its_age() -> None:
 
 def test_an_endpoint_that_came_has_time_for_its_first_scrape() -> None:
     ward = Ward()
-    endpoint = make.endpoint("10.0.0.9:8000", kv_events=())
+    endpoint = make.endpoint("10.0.0.9:8000")
     ward.fixture.pool.replace([*ward.fixture.pool.snapshot(), endpoint])
+    for source in ward.fixture.prefix.sources([endpoint]):
+        ward.fixture.prefix.index.open(source).connected()
     assert ward.codes() == []
     ward.wait(NEW_S)
     assert ward.only().evidence["age_s"] is None
