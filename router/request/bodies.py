@@ -1,4 +1,4 @@
-"""What the bodies of all APIs share: a strict reading, and fields that clients may not send."""
+"""What the bodies of all APIs share: a strict reading, and the fields that every API may carry."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class Fields(msgspec.Struct, kw_only=True):
     stream_options: StreamOptions | None = None
     cache_salt: str | None = None
     kv_transfer_params: dict[str, Any] | None = None
+    ec_transfer_params: Any = None
+    bootstrap_host: Any = None
+    bootstrap_port: Any = None
+    bootstrap_room: Any = None
     vllm_xargs: dict[str, Any] | None = None
 
     @property
@@ -68,15 +72,3 @@ def decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
         raise BadRequest(f"cannot read the request body: {error}") from error
     except RecursionError as error:
         raise BadRequest("cannot read the request body: it is nested too deeply") from error
-
-
-def refuse_reserved(fields: Fields, *, allow_kv_transfer_params: bool) -> None:
-    """Refuse what only the router may send to an engine. Raises BadRequest.
-
-    Incomplete transfer parameters make a vLLM decode engine exit, and its full report mode
-    announces blocks a second time that it removes only once.
-    """
-    if fields.kv_transfer_params is not None and not allow_kv_transfer_params:
-        raise BadRequest("`kv_transfer_params` may not be sent by clients")
-    if fields.vllm_xargs is not None and "kv_cache_report_mode" in fields.vllm_xargs:
-        raise BadRequest("`vllm_xargs.kv_cache_report_mode` may not be sent by clients")

@@ -13,8 +13,9 @@ import msgspec
 
 from router.errors import BadRequest
 from router.request import anthropic, openai, responses, sglang, vllm
-from router.request.bodies import Fields, Read, refuse_reserved
+from router.request.bodies import Read
 from router.request.coding import codings, readable, unpack
+from router.request.reserved import refuse_hidden, refuse_reserved
 from router.request.types import Kind, Request
 
 Parser = Callable[[bytes], Read]
@@ -111,20 +112,23 @@ def parse(
     api, path = _api(headers, apis.known), path_of(headers)
     if not apis.others_pass and headers.get(":method", "POST") == "POST" and api is None:
         raise BadRequest(f"no parser reads {path!r} as it was sent")
-    if body is None or not (api or _is_readable(headers)):
+    unpacked = None if body is None else _unpacked(headers, body, limits)
+    if unpacked is None or api is None:
+        if unpacked is not None:
+            refuse_hidden(unpacked, allow_transfer=limits.allow_kv_transfer_params)
         return Request(id=request_id, kind=Kind.OTHER, path=path, headers=headers)
-    unpacked = _unpacked(headers, body, limits.max_body_bytes)
-    read = _unknown(unpacked) if api is None else api.parser(unpacked)
-    refuse_reserved(read.fields, allow_kv_transfer_params=limits.allow_kv_transfer_params)
-    model = "" if api is None else read.fields.model or ""
+    read = api.parser(unpacked)
+    given = msgspec.structs.asdict(read.fields)
+    refuse_reserved(given, allow_transfer=limits.allow_kv_transfer_params)
+    model = read.fields.model or ""
     return Request(
         id=request_id,
         kind=read.kind,
-        api=OTHER if api is None else api.name,
+        api=api.name,
         path=path,
         headers=headers,
         body=read.prompt,
-        raw=b"" if api is None else unpacked,
+        raw=unpacked,
         model=model,
         asked_model=model,
         token_ids=read.token_ids,
@@ -145,31 +149,27 @@ def _api(headers: Mapping[str, str], known: Mapping[str, Api]) -> Api | None:
     return None
 
 
+def _unpacked(headers: Mapping[str, str], body: bytes, limits: Limits) -> bytes | None:
+    """JSON as its API's parser reads it; None for other media and unknown codings."""
+    if not _is_json(headers):
+        return None
+    applied = codings(headers.get("content-encoding", ""))
+    if not applied:
+        return body
+    # vLLM unpacks nothing: it reads such a body as it was sent.
+    refuse_hidden(body, allow_transfer=limits.allow_kv_transfer_params)
+    if not readable(applied):
+        return None
+    return unpack(applied[0], body, limits.max_body_bytes)
+
+
 def _is_readable(headers: Mapping[str, str]) -> bool:
     """The body is said to be JSON, packed in no way or one that is known."""
+    return _is_json(headers) and readable(codings(headers.get("content-encoding", "")))
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
     if headers.get(":method", "POST") != "POST":
         return False
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media not in _JSON_TYPES and not media.endswith("+json"):
-        return False
-    return readable(codings(headers.get("content-encoding", "")))
-
-
-def _unpacked(headers: Mapping[str, str], body: bytes, max_bytes: int) -> bytes:
-    applied = codings(headers.get("content-encoding", ""))
-    return unpack(applied[0], body, max_bytes) if applied else body
-
-
-_RESERVED = (b"kv_transfer_params", b"kv_cache_report_mode", b"\\u")
-_fields = msgspec.json.Decoder(Fields)
-
-
-def _unknown(body: bytes) -> Read:
-    """An unknown API goes by load, but its engine may know fields that clients may not send."""
-    if not any(mark in body for mark in _RESERVED):
-        return Read(fields=Fields())
-    try:
-        return Read(fields=_fields.decode(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # No body of an engine that could read those fields.
-        return Read(fields=Fields())
+    return media in _JSON_TYPES or media.endswith("+json")

@@ -190,6 +190,10 @@ def test_a_missing_model_is_the_engines_default() -> None:
     "reserved",
     [
         {"kv_transfer_params": {"do_remote_prefill": True}},
+        {"ec_transfer_params": {"x": {"peer_host": "10.0.0.1"}}},
+        {"bootstrap_host": "10.0.0.1"},
+        {"bootstrap_port": [1]},
+        {"bootstrap_room": 7},
         {"vllm_xargs": {"kv_cache_report_mode": "full"}},
     ],
     ids=lambda value: next(iter(value)),
@@ -200,7 +204,7 @@ def test_what_only_the_router_may_send_is_refused(reserved: dict[str, Any]) -> N
 
 
 def test_transfer_parameters_pass_where_that_is_allowed() -> None:
-    body = msgspec.json.encode({"prompt": "x", "kv_transfer_params": {"a": 1}})
+    body = b'{"prompt": "x", "kv_transfer_params": {"a": 1}, "bootstrap_room": 7}'
     assert parse(COMPLETION, body, "r1", Limits(allow_kv_transfer_params=True)).prompt_known
 
 
@@ -228,21 +232,32 @@ def test_a_packed_body_hides_nothing_that_is_refused() -> None:
         parse({**COMPLETION, "content-encoding": "gzip"}, body, "r1")
 
 
+@pytest.mark.parametrize("coding", ["br", "gzip, br", "compress", "deflate"])
+def test_a_coding_that_no_engine_undoes_hides_nothing_that_is_refused(coding: str) -> None:
+    headers = {**COMPLETION, "content-encoding": coding}
+    with pytest.raises(BadRequest, match="kv_transfer_params"):
+        parse(headers, b'{"prompt": "x", "kv_transfer_params": {}}', "r1")
+
+
 def test_a_packed_body_above_the_cap_is_too_large() -> None:
     body = gzip.compress(b'{"prompt": "' + b"x" * 2000 + b'"}')
     with pytest.raises(BodyTooLarge):
         parse({**COMPLETION, "content-encoding": "gzip"}, body, "r1", Limits(max_body_bytes=1000))
 
 
-RESERVED = (b'"kv_transfer_params": {}', b'"vllm_xargs": {"kv_cache_report_mode": "full"}')
+RESERVED = (
+    b'"kv_transfer_params": {}',
+    b'"bootstrap_port": 1',
+    b'"vllm_xargs": {"kv_cache_report_mode": "full"}',
+)
 
 
-@pytest.mark.parametrize("reserved", RESERVED, ids=["transfer", "report-mode"])
+@pytest.mark.parametrize("reserved", RESERVED, ids=["transfer", "bootstrap", "report-mode"])
 @pytest.mark.parametrize("path", ["/v1/%63ompletions", "/v9/new", *(f"/v1/{p}" for p in APIS)])
 def test_no_path_lets_pass_what_clients_may_not_send(path: str, reserved: bytes) -> None:
     with pytest.raises(BadRequest):
         parse({**COMPLETION, ":path": path}, FULL[:-1] + b", " + reserved + b"}", "r1")
-    escaped = reserved.replace(b"k", b"\\u006b", 1)
+    escaped = reserved.replace(b"r", b"\\u0072")
     with pytest.raises(BadRequest):
         parse({**COMPLETION, ":path": path}, FULL[:-1] + b", " + escaped + b"}", "r1")
 
@@ -268,7 +283,7 @@ def test_every_api_is_named_and_read(path: str) -> None:
     assert api_of(headers) == request.api
 
 
-@pytest.mark.parametrize("body", [b"", b"no json", b"\xff\x00", b'{"kv_transfer_params": 3}'])
+@pytest.mark.parametrize("body", [b"", b"no json", b"\xff\x00", b'[{"kv_transfer_params": 3}]'])
 def test_any_body_of_an_unknown_path_passes(body: bytes) -> None:
     request = parse({**COMPLETION, ":path": "/v9/new"}, body, "r1")
     assert (request.kind, request.api, request.model) == (Kind.OTHER, "other", "")
