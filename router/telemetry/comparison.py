@@ -43,7 +43,10 @@ class Comparison:
         """No endpoint saw it."""
 
     def ended(self, record: Record) -> None:
-        """A request's exchange is over. What another endpoint prefilled counts there."""
+        """A request's exchange is over.
+
+        Where another endpoint prefilled, both looked the prompt up, each in its own cache.
+        """
         if record.status is None or record.status >= FAILED_STATUS:
             return
         if record.prompt_tokens is None or record.endpoint is None or record.served is not None:
@@ -51,11 +54,20 @@ class Comparison:
         cached = record.predicted_cached_tokens
         if cached is None:
             return
-        prefill = record.prefill
-        address = record.endpoint if prefill is None else prefill.endpoints[0]
+        if record.prefill is None:
+            self._add(record, record.endpoint, cached)
+            return
+        self._add(record, record.prefill.endpoints[0], cached)
+        held = record.prefix.get(record.endpoint)
+        blocks = held.speculative if held else 0
+        # An engine computes at least the last token again.
+        reusable = min(blocks, (record.prompt_tokens - 1) // (record.block_size or 1))
+        self._add(record, record.endpoint, reusable * record.block_size)
+
+    def _add(self, record: Record, address: str, cached: int) -> None:
         known = self.predicted.setdefault(address, Predicted())
         known.requests += 1
-        known.prompt_tokens += record.prompt_tokens
+        known.prompt_tokens += record.prompt_tokens or 0
         known.cached_tokens += max(0, cached - _elsewhere(record, address))
 
     def forget(self, address: str) -> None:
