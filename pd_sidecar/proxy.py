@@ -80,7 +80,7 @@ class Proxy:
             return await self._pass_on(request, body)
         call = Call(
             api=request.path,
-            target=request.raw_path,
+            target=_target(request),
             headers=_with_id(headers.to_engine(request.headers.items(), same_body=False)),
             body=body,
             fields=fields,
@@ -112,7 +112,7 @@ class Proxy:
         given = tuple(headers.to_engine(request.headers.items(), same_body=True))
         sent = request.content if body is None and request.body_exists else body
         passed = self._engines.passed(
-            request.method, request.raw_path, given, sent, self._rank_of(request)
+            request.method, _target(request), given, sent, self._rank_of(request)
         )
         async with passed as reply:
             return await _relay(request, Answer(reply, Outcome.UNNEEDED))
@@ -146,6 +146,12 @@ class Proxy:
         address = parse_address(request.headers.get(headers.DATA_PARALLEL, ""))
         rank = self._rank if address is None else address[1] - self._config.port
         return rank if 0 <= rank < self._config.ranks else self._rank
+
+
+def _target(request: web.Request) -> str:
+    """Path and query as the client wrote them; of a whole URL, whatever host it names, these."""
+    written = request.raw_path
+    return written if written.startswith("/") else request.rel_url.raw_path_qs
 
 
 def _named(request: web.Request, header: str) -> list[str]:

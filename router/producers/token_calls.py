@@ -44,6 +44,7 @@ class Calls:
         self._waiting: dict[int, _Call] = {}
         self._outbox: deque[_Call | pb.TokenizeRequest] = deque()
         self._filled = asyncio.Event()
+        self._lost = False
 
     @property
     def waiting(self) -> int:
@@ -77,13 +78,15 @@ class Calls:
             if not call.reply.done():
                 call.reply.set_exception(ConnectionError("the sidecar's stream ended"))
         self._waiting.clear()
+        self._lost = True
+        self._filled.set()
 
     async def messages(self) -> AsyncIterator[pb.TokenizeRequest]:
-        """What to write, as it comes; has no end."""
-        while True:
+        """What to write, as it comes; ends when the stream is lost."""
+        while not self._lost:
             await self._filled.wait()
             self._filled.clear()
-            while self._outbox:
+            while self._outbox and not self._lost:
                 message = self._outbox.popleft()
                 if isinstance(message, _Call):
                     request = _begun(message)

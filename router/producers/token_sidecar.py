@@ -86,7 +86,7 @@ class SidecarClient:
                 watching.cancel()
             self._lost("the sidecar ended the stream")
         except* grpc.aio.AioRpcError as errors:
-            self._lost(str(errors.exceptions[0]).partition("\n")[0])
+            self._lost(", ".join(map(_told, errors.exceptions)))
         except* SocketReplaced:
             self._lost("another socket lies at its path")
         finally:
@@ -122,3 +122,10 @@ class SidecarClient:
             f"{model.name}: {model.message}" for model in told.models if not model.ready
         ]
         return True
+
+
+def _told(error: BaseException) -> str:
+    """An RPC's failure in a line; its own text has several."""
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return str(error)
+    return f"{error.code().name}: {error.details()}"

@@ -43,26 +43,41 @@ class Comparison:
 
     def routed(self, record: Record) -> None:
         """Whether it is answered shows at its end."""
-        address = _computing(record)
-        if address is not None and address not in self._met:
-            self._met.add(address)
-            self.first(address)
+        prefill = () if record.prefill is None else record.prefill.endpoints[:1]
+        for address in (record.endpoint, *prefill):
+            if address is not None and address not in self._met:
+                self._met.add(address)
+                self.first(address)
 
     def refused(self, record: Record, error: RouterError) -> None:
         """No endpoint saw it."""
 
     def ended(self, record: Record) -> None:
-        """A request's exchange is over. What another endpoint prefilled counts there."""
+        """A request's exchange is over.
+
+        Where another endpoint prefilled, both looked the prompt up, each in its own cache.
+        """
         if record.status is None or record.status >= FAILED_STATUS:
             return
-        if record.prompt_tokens is None or record.served is not None:
+        if record.prompt_tokens is None or record.endpoint is None or record.served is not None:
             return
-        address, cached = _computing(record), record.predicted_cached_tokens
-        if address is None or cached is None:
+        cached = record.predicted_cached_tokens
+        if cached is None:
             return
+        if record.prefill is None:
+            self._add(record, record.endpoint, cached)
+            return
+        self._add(record, record.prefill.endpoints[0], cached)
+        held = record.prefix.get(record.endpoint)
+        blocks = held.speculative if held else 0
+        # An engine computes at least the last token again.
+        reusable = min(blocks, (record.prompt_tokens - 1) // (record.block_size or 1))
+        self._add(record, record.endpoint, reusable * record.block_size)
+
+    def _add(self, record: Record, address: str, cached: int) -> None:
         known = self.predicted.setdefault(address, Predicted())
         known.requests += 1
-        known.prompt_tokens += record.prompt_tokens
+        known.prompt_tokens += record.prompt_tokens or 0
         known.cached_tokens += max(0, cached - _elsewhere(record, address))
 
     def forget(self, address: str) -> None:
@@ -73,11 +88,6 @@ class Comparison:
 
 def _nobody(address: str) -> None:
     """Is not interested."""
-
-
-def _computing(record: Record) -> str | None:
-    """Address of the endpoint that computes the prompt."""
-    return record.endpoint if record.prefill is None else record.prefill.endpoints[0]
 
 
 def _elsewhere(record: Record, address: str) -> int:

@@ -90,7 +90,8 @@ def application(pages: Pages) -> web.Application:
             web.get("/debug/decisions", handlers.decisions),
             web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
-            web.get("/debug/events", streams.handle),
+            # No HEAD: it would wait for an end that does not come.
+            web.get("/debug/events", streams.handle, allow_head=False),
             web.get("/debug/doctor", handlers.doctor),
         ]
     )

@@ -67,6 +67,20 @@ async def none_left(fleet: Fleet) -> bool:
     return held == 0 and await fleet.metric("warmroute_streams_open") == 0
 
 
+async def test_clients_of_http_1_0_are_answered(served: Served) -> None:
+    fleet, _ = served
+    body = chat_body(500)
+    head = f"POST /v1/chat/completions HTTP/1.0\r\ncontent-length: {len(body)}\r\n"
+    address = fleet.url.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(address[0], int(address[2]))
+    writer.write(f"{head}content-type: application/json\r\nhost: x\r\n\r\n".encode() + body)
+    async with asyncio.timeout(20):
+        answer = await reader.read()
+    writer.close()
+    told = msgspec.json.decode(answer.partition(b"\r\n\r\n")[2])
+    assert told["sha256"] == hashlib.sha256(body).hexdigest()
+
+
 async def test_packed_bodies_go_on_as_they_were_sent_and_bombs_do_not(served: Served) -> None:
     fleet, engine = served
     packed = gzip.compress(chat_body(5000))

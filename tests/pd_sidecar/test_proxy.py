@@ -8,10 +8,12 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from tests.pd_sidecar.fakes import (
     DECODED,
     PREFILLED,
+    TIMEOUT_S,
     FakeEngine,
     hangs,
     says,
@@ -63,6 +65,21 @@ async def test_other_requests_pass_whatever_headers_they_have(
     (seen,) = fake.decode.seen
     assert (seen.method, seen.target, seen.raw) == (method, path, data or b"")
     assert fake.prefill.seen == []
+
+
+async def test_of_a_whole_url_only_path_and_query_count() -> None:
+    async with pair() as fake:
+        url = URL(fake.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        head = (
+            "GET http://10.0.0.1:22/v1/models?a=b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        writer.write(head.encode())
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [seen.target for seen in fake.decode.seen] == ["/v1/models?a=b"]
 
 
 async def test_routing_and_connection_headers_reach_no_engine() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -9,6 +10,9 @@ import pytest
 from tests.support.collector import collector
 from tests.support.ports import free_port
 from tests.support.records import record
+from warmroute import serve
+from warmroute.errors import StartError
+from warmroute.parts import Parts
 from warmroute.tracing import Tracing
 
 
@@ -51,6 +55,15 @@ async def test_a_collector_that_is_away_does_not_hold_up_the_end(
     began = time.monotonic()
     await tracing.close()
     assert time.monotonic() - began < 20
+
+
+def test_without_the_extra_the_flag_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "warmroute.tracing", None)
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    options = serve.options(parser.parse_args(["--endpoints=e", "--tracing"]))
+    with pytest.raises(StartError, match=r"--tracing: pip install 'warmroute\[otel\]'"):
+        Parts(options)
 
 
 def test_without_the_flag_nothing_of_it_is_loaded() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -39,7 +39,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         trust: Of its event streams; None where there is none.
         lag_s: From sent to received, of its latest events.
         blocks: That it holds.
-        share: Of the requests of the last minutes, 0 to 1.
+        share: Of the requests of the last minutes that it had a part in, 0 to 1.
         recent: What it was given in the last minutes.
     """
 
@@ -159,7 +159,7 @@ class Overviews:
             window_s=now - samples[0].at,
             ready=self._ready(),
             degraded=self._degraded(),
-            endpoints=self._endpoints(recent.shares),
+            endpoints=self._endpoints(recent),
             total=msgspec.structs.replace(total, shares={}),
             recent=msgspec.structs.replace(recent, shares={}),
             latency=self._latency(),
@@ -172,13 +172,12 @@ class Overviews:
         took = sorted(r.took_ms for r in last if r.endpoint is not None)
         return Latency(quantile(took, 0.5), quantile(took, 0.95), quantile(took, 0.99), len(took))
 
-    def _endpoints(self, shares: Mapping[str, Share]) -> list[Shown]:
+    def _endpoints(self, recent: Totals) -> list[Shown]:
         endpoints = self._pool.snapshot()
         out = {e.address for outliers in self._outliers for e in outliers.out(endpoints)}
         in_flight = self._loads[0].requests if self._loads else {}
         streams = _streams(feed for prefix in self._prefixes for feed in prefix.index.feeds())
         blocks = _blocks(self._prefixes)
-        whole = sum(share.requests for share in shares.values())
         return [
             _shown(
                 endpoint,
@@ -186,8 +185,8 @@ class Overviews:
                 in_flight=in_flight.get(endpoint.address, 0),
                 stream=streams.get(endpoint.address, (None, None)),
                 blocks=blocks[endpoint.address],
-                recent=shares.get(endpoint.address, Share()),
-                whole=whole,
+                recent=recent.shares.get(endpoint.address, Share()),
+                whole=recent.requests - recent.refused,
             )
             for endpoint in endpoints
         ]

@@ -39,8 +39,8 @@ class Share(msgspec.Struct, frozen=True):
     """What one endpoint was given. All but `requests` is known only as far as it was looked at.
 
     Attributes:
-        requests: Requests it was picked for.
-        prompt_tokens: Prompts' tokens of the requests it answered, where they are known.
+        requests: Requests it was picked for, whatever its part in them.
+        prompt_tokens: Prompts' tokens of those that were answered, where they are known.
         predicted_tokens: Those of them it was expected to find in its GPU memory.
         queried_tokens: Prompt tokens that it looked up in its prefix cache, as it says.
         hit_tokens: Those it found.
@@ -133,9 +133,12 @@ class Tally:
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        totals, endpoint = self.totals, record.endpoint or ""
+        totals = self.totals
         totals.requests += 1
-        totals.shares[endpoint] = totals.shares.get(endpoint, _NOTHING).picked()
+        self._picked(record.endpoint or "")
+        for stage in (record.prefill, record.encode):
+            for endpoint in stage.endpoints if stage is not None else ():
+                self._picked(endpoint)
         if len(self._took_ms) < SAMPLED:
             self._took_ms.append(record.took_ms)
         if record.prompt_tokens is not None:
@@ -164,6 +167,10 @@ class Tally:
         self._took_ms = []
         copy = self.totals.copy()
         self._samples.append(Sample(now, copy, quantile(took, 0.5), quantile(took, 0.95)))
+
+    def _picked(self, address: str) -> None:
+        shares = self.totals.shares
+        shares[address] = shares.get(address, _NOTHING).picked()
 
     def _by_tier(self, record: Record, predicted: int) -> None:
         """Count reusable tokens by tier; what no event has confirmed is a guess."""

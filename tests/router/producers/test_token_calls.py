@@ -25,6 +25,10 @@ class Wire:
         async with asyncio.timeout(20):
             return await anext(self._messages)
 
+    async def rest(self) -> list[pb.TokenizeRequest]:
+        """Everything, to the end."""
+        return [message async for message in self._messages]
+
     @asynccontextmanager
     async def asked(
         self, body: bytes = b"{}", timeout_s: float = 60.0
@@ -114,3 +118,11 @@ async def test_a_lost_stream_ends_every_call_at_once(wire: Wire) -> None:
         wire.calls.lost()
         assert [await sent, await unsent] == ["ConnectionError"] * 2
         assert wire.calls.waiting == 0
+
+
+async def test_a_lost_stream_has_nothing_more_to_write(wire: Wire) -> None:
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        reading = group.create_task(wire.rest())
+        await asyncio.sleep(0)
+        wire.calls.lost()
+    assert reading.result() == []

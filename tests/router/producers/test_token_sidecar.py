@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from router.producers.facts import Tokens
 from router.producers.token_sidecar import SidecarClient
@@ -180,6 +181,18 @@ async def test_a_silent_sidecar_costs_the_budget_and_no_more(tmp_path: Path) -> 
     asked, withdrawn = silent.read
     assert (asked.body, withdrawn.id, withdrawn.cancel) == (BODY, asked.id, True)
     assert 0 < asked.timeout_ms <= 50
+
+
+async def test_a_sidecar_that_breaks_off_is_told_of_in_one_line(tmp_path: Path) -> None:
+    server = await listening(tmp_path / "t.sock", Silent())
+    with capture_logs() as logs:
+        async with client(tmp_path / "t.sock") as made:
+            await until(lambda: made.stats.connected)
+            await server.stop(None)
+            await until(lambda: not made.stats.connected)
+    (lost,) = (entry for entry in logs if entry["event"] == "tokenizer.lost")
+    assert lost["reason"].startswith("UNAVAILABLE: ")
+    assert "\n" not in lost["reason"]
 
 
 @pytest.mark.parametrize(

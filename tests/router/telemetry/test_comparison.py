@@ -57,11 +57,16 @@ def test_what_no_engine_computed_as_planned_does_not_count(fields: dict[str, Any
     assert compared(changed(**fields)) == {}
 
 
-def test_what_was_prefilled_elsewhere_counts_there() -> None:
+@pytest.mark.parametrize(
+    ("held", "reused"), [(None, 0), (3, 48), (5, 64)], ids=["nothing", "a part", "all of it"]
+)
+def test_where_another_endpoint_prefills_both_look_the_prompt_up(
+    held: int | None, reused: int
+) -> None:
     stage = StageRecord(profile="prefill", endpoints=("p:1",))
-    assert compared(changed(prefill=stage, predicted_cached_tokens=16)) == {
-        "p:1": Predicted(1, 70, 16)
-    }
+    prefix = {} if held is None else {"a:1": HeldPrefix(held, {"gpu": held}, held, float(held))}
+    record = changed(prefill=stage, predicted_cached_tokens=16, prefix=prefix, prompt_tokens=80)
+    assert compared(record) == {"p:1": Predicted(1, 80, 16), "a:1": Predicted(1, 80, reused)}
 
 
 def test_what_lies_in_other_memory_is_no_hit_to_the_engine() -> None:

@@ -121,6 +121,7 @@ async def test_the_live_page_is_at_the_root_with_its_policy() -> None:
 async def test_the_page_is_fed_by_events() -> None:
     async with pages() as client, client.get("/debug/events") as response:
         assert await response.content.readline() == b"event: history\n"
+        assert (await client.head("/debug/events")).status == 405
 
 
 async def test_findings_are_told_and_may_be_asked_for_sooner() -> None:

@@ -65,6 +65,7 @@ def test_where_another_endpoint_computes_the_prompt_its_cache_counts() -> None:
     request = cached(100, {"gpu": 1}, predicted=64)
     request.prefix, request.prefill = held, prefill
     tally.routed(request)
+    assert tally.totals.shares == {A: Share(1), B: Share(1)}
     assert tally.totals.tiers == {"cpu": 64}
 
 
