@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from bench import (
     bodies,
+    conductor,
     decision,
     dynamo,
     envoy_requests,
@@ -16,12 +17,14 @@ from bench import (
     kv_events,
     long_prompts,
     output_tokens,
+    telemetry,
     tokens,
 )
 from bench.report import Measure, report
 
 BENCHES: Mapping[str, Measure] = {
     "decision": decision.figures,
+    "telemetry": telemetry.figures,
     "index_match": index_match.figures,
     "kv_events": kv_events.figures,
     "idle": idle.figures,
@@ -30,6 +33,7 @@ BENCHES: Mapping[str, Measure] = {
     "bodies": bodies.figures,
     "output_tokens": output_tokens.figures,
     "long_prompts": long_prompts.figures,
+    "conductor": conductor.figures,
     "dynamo": dynamo.figures,
 }
 """In the order they run: the short ones first."""

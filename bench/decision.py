@@ -40,9 +40,9 @@ def _decision(count: int) -> Callable[[], object]:
     """One decision over endpoints of which every other one holds a part of the prompt."""
     config = load(BUILTIN)
     rng = random.Random(1)
-    endpoints = [_endpoint(number, rng) for number in range(count)]
+    endpoints = [endpoint(number, rng) for number in range(count)]
     facts = Facts(rng, now=1.0)
-    held = {e.address: _prefix(rng.randrange(PROMPT_BLOCKS)) for e in endpoints[::2]}
+    held = {e.address: prefix(rng.randrange(PROMPT_BLOCKS)) for e in endpoints[::2]}
     facts.put(PrefixMatch(PROMPT_BLOCKS, 16, held), "precise-prefix-cache-producer")
     requests = {e.address: rng.randrange(1, 40) for e in endpoints}
     facts.put(InFlight(requests), "inflight-load-producer")
@@ -50,7 +50,8 @@ def _decision(count: int) -> Callable[[], object]:
     return lambda: config.handler.decide(request, config.profiles, endpoints, facts, rng)
 
 
-def _endpoint(number: int, rng: random.Random) -> Endpoint:
+def endpoint(number: int, rng: random.Random) -> Endpoint:
+    """One with figures of load."""
     metrics = EngineMetrics(
         waiting=rng.randrange(10), running=rng.randrange(100), kv_usage=rng.random()
     )
@@ -58,7 +59,8 @@ def _endpoint(number: int, rng: random.Random) -> Endpoint:
     return Endpoint(name=f"engine-{number}", address=address, metrics=metrics)
 
 
-def _prefix(blocks: int) -> HeldPrefix:
+def prefix(blocks: int) -> HeldPrefix:
+    """So many leading blocks in GPU memory."""
     return HeldPrefix(blocks, {"gpu": blocks}, blocks, float(blocks))
 
 

@@ -75,6 +75,8 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
         group_kind: What kind of attention the group serves, if told.
         window: The group's sliding window in tokens, if it has one.
         remote: The blocks lie in storage that all endpoints of the model share.
+        contents: Content hashes of the blocks, which are of the index's size, in place of tokens.
+        settled: Told by whoever keeps the tier, where engines tell only what they gave it.
     """
 
     names: Sequence[int]
@@ -90,6 +92,13 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
     group_kind: str | None = None
     window: int | None = None
     remote: bool = False
+    contents: Sequence[int] = ()
+    settled: bool = False
+
+    @property
+    def has_content(self) -> bool:
+        """It says what is in the blocks, not only where they are."""
+        return bool(self.tokens or self.contents)
 
 
 class BlockRemoved(msgspec.Struct, frozen=True, gc=False):
@@ -99,6 +108,7 @@ class BlockRemoved(msgspec.Struct, frozen=True, gc=False):
     tier: str = GPU
     group: int | None = None
     remote: bool = False
+    settled: bool = False
 
 
 class AllBlocksCleared(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +117,34 @@ class AllBlocksCleared(msgspec.Struct, frozen=True, gc=False):
     tier: str | None = None
 
 
-Event = BlockStored | BlockRemoved | AllBlocksCleared
+class Change(enum.Enum):
+    """What became of blocks in a pool."""
+
+    STORED = enum.auto()
+    REMOVED = enum.auto()
+    CLEARED = enum.auto()
+
+
+class PoolTold(msgspec.Struct, frozen=True, gc=False):
+    """What a pool says of blocks that it knows by name alone.
+
+    Attributes:
+        names: The names engines gave them, as unsigned 64-bit numbers; none where all are cleared.
+        tier: Where they are, if told.
+        node: Host whose memory it is, if told.
+        rank: Data-parallel rank there, if told.
+        tenant: Whose blocks they are, if told.
+    """
+
+    change: Change
+    names: Sequence[int]
+    tier: str | None = None
+    node: str | None = None
+    rank: int | None = None
+    tenant: str | None = None
+
+
+Event = BlockStored | BlockRemoved | AllBlocksCleared | PoolTold
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):

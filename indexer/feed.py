@@ -36,6 +36,8 @@ class Source(msgspec.Struct, frozen=True):
         replay: ZMQ address that answers requests for past messages; None without one.
         unordered: Several publishers speak here, each with numbers of its own, and nothing tells
             them apart: what they say is never complete, and none of them can be lost.
+        tiers: Tiers it tells of where that is not an engine's own memory, upper first.
+        fixed_model: Events are of the base model, whatever their topic says.
     """
 
     holder: Holder
@@ -45,6 +47,8 @@ class Source(msgspec.Struct, frozen=True):
     shared: bool = False
     replay: str | None = None
     unordered: bool = False
+    tiers: tuple[str, ...] = ()
+    fixed_model: bool = False
 
 
 class Feed:
@@ -72,6 +76,7 @@ class Feed:
             shared=source.shared,
             topic_filter=source.topic_filter,
             base_model=source.base_model,
+            fixed_model=source.fixed_model,
         )
         self._story = Story(self._intake)
         self.stats = self._intake.stats
@@ -138,6 +143,7 @@ class Feed:
         if self._closed:
             return
         self.stats.messages += 1
+        self.stats.heard_at = wall_s
         fault = frames.fault_of(parts)
         if fault is not None:
             self.rejected[fault] += 1

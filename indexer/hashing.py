@@ -63,6 +63,25 @@ def block_hashes(
     return [parent := hash64(le64(hash64(block, LOCAL_SEED)), parent) for (block,) in blocks]
 
 
+def chain_hashes(contents: Iterable[int], parent: int) -> list[int]:
+    """Chain hashes of blocks of which the content hashes are known."""
+    return [parent := xxh3_64_intdigest(_le64(content), parent) for content in contents]
+
+
+def content_hashes(tokens: bytes, block_size: int) -> list[int]:
+    """Content hashes of the full blocks of packed `tokens`."""
+    block_bytes = block_size * TOKEN_BYTES
+    whole = memoryview(tokens)[: len(tokens) // block_bytes * block_bytes]
+    return [
+        xxh3_64_intdigest(b, LOCAL_SEED) for (b,) in struct.iter_unpack(f"{block_bytes}s", whole)
+    ]
+
+
+def spread_media(media: MediaIds, parts: int) -> MediaIds:
+    """Media of blocks that are split: on each part of such a block."""
+    return {number * parts + part: ids for number, ids in media.items() for part in range(parts)}
+
+
 def _with_media(blocks: Sequence[bytes], parent: int, media: MediaIds) -> list[int]:
     hashes = []
     for number, block in enumerate(blocks):

@@ -123,17 +123,30 @@ class BlockIndex:
             return Reason.OVER_BUDGET
         chain = self.resolve(holder, name)
         if chain is None and self.traits.is_shared(holder):
-            called = (self._called(holding, name) for holding in self._holdings.values())
-            chain = next((found for found in called if found is not None), None)
+            chain = self.named(name)
         if chain is None:
             kept = self.claims.add(holder, name, place)
             return None if kept else Reason.UNKNOWN_LOCATION
-        self._put(holder, place, name, chain)
+        self.put(holder, place, name, chain)
         return None
+
+    def named(self, name: int) -> int | None:
+        """The chain hash that a name stands for, whoever has the block."""
+        chain = self._names.shared.get(name)
+        if chain is not None:
+            return chain
+        return next((h.own[name] for h in self._holdings.values() if name in h.own), None)
 
     def has_room(self, holder: Holder) -> bool:
         """Whether the budget allows one more block."""
         return self._budget.room(1, self.bytes, holder.address) > 0
+
+    def put(self, holder: Holder, place: Place, name: int, chain: int) -> None:
+        """Store one block of which the chain hash is known; there must be room for it."""
+        holding = self._holding(holder)
+        unit = place.unit or self._unit(chain, _ALL)
+        self._call(holding, name, chain)
+        holding.add(self.shelves.get(place.tier, unit, place.group), chain)
 
     def remove(
         self, holder: Holder, tier: str, names: Sequence[int], group: int | None = None
@@ -354,14 +367,7 @@ class BlockIndex:
                 if chain is not None:
                     for place, copies in self.claims.take(claimant, name).items():
                         for _ in range(copies):
-                            self._put(claimant, place, name, chain)
-
-    def _put(self, holder: Holder, place: Place, name: int, chain: int) -> None:
-        """Store one block by its name."""
-        holding = self._holding(holder)
-        unit = place.unit or self._unit(chain, _ALL)
-        self._call(holding, name, chain)
-        holding.add(self.shelves.get(place.tier, unit, place.group), chain)
+                            self.put(claimant, place, name, chain)
 
     def _unit(self, chain: int, holders: int) -> int:
         """The largest unit in which any of these holders has a block."""

@@ -64,6 +64,7 @@ class FeedStats(msgspec.Struct):
         last_seq: Latest sequence number; None before the first message.
         last_ts: When the engine sent the latest batch, in seconds since the epoch.
         lag_s: How long that was before it was received; of live messages only.
+        heard_at: When the latest live message came, in seconds since the epoch.
     """
 
     messages: int = 0
@@ -81,12 +82,14 @@ class FeedStats(msgspec.Struct):
     last_seq: int | None = None
     last_ts: float | None = None
     lag_s: float | None = None
+    heard_at: float | None = None
 
 
 class Intake:
     """
     Args:
         shared: The rank in a message tells whose blocks they are; else they are `holder`'s.
+        fixed_model: The model that a topic names does not count.
 
     Attributes:
         base_model: Model of messages whose topic names none.
@@ -108,6 +111,7 @@ class Intake:
         shared: bool,
         topic_filter: str,
         base_model: str | None,
+        fixed_model: bool = False,
     ) -> None:
         self.base_model = base_model
         self.models: set[str] = set()
@@ -122,6 +126,7 @@ class Intake:
         self._decode = decode
         self._shared = shared
         self._filter = topic_filter.encode()
+        self._fixed_model = fixed_model
         self._topic: bytes | None = None
         self._model: str | None = None
         self._is_wanted = True
@@ -129,7 +134,8 @@ class Intake:
     def take(self, message: Message) -> Effect:
         """The next message."""
         if message.topic is not None and message.topic != self._topic:
-            self._topic, self._model = message.topic, model_of(message.topic)
+            self._topic = message.topic
+            self._model = None if self._fixed_model else model_of(message.topic)
             self._is_wanted = message.topic.startswith(self._filter)
             self.unwanted = None if self._is_wanted else message.topic
         if not self._is_wanted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from indexer.block import GPU, Holder, Identity, MediaIds
+from indexer.block import GPU, Holder, Identity
 from indexer.claims import Place
-from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, Reason
+from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
 from indexer.groups import Groups, Outline
-from indexer.hashing import block_hashes, root
+from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
-from indexer.parking import Parked, Parking
+from indexer.parking import Parking
 from indexer.pieces import Pieces
 from indexer.speculative import Speculative
 
@@ -100,6 +100,8 @@ class Ledger:
                     self._removed(event)
             case AllBlocksCleared():
                 self._cleared(event.tier)
+            case PoolTold():
+                self.rejected[Reason.UNKNOWN_EVENT] += 1  # engines say none
 
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
@@ -126,10 +128,10 @@ class Ledger:
             if reason is not None:
                 self.rejected[reason] += 1
                 return
-            self._usual = kind if event.tokens else None
+            self._usual = kind if event.has_content else None
         if not event.names:
             pass  # tells only that the group exists
-        elif not event.tokens:
+        elif not event.has_content:
             self._located(event)
         elif event.parent is None:
             identity = Identity(model, event.lora, event.salt)
@@ -138,7 +140,7 @@ class Ledger:
             self._continued(event, event.parent)
 
     def _continued(self, event: BlockStored, parent: int) -> None:
-        chain = self._index.resolve(self.holder, parent)
+        chain = self._known(parent)
         if chain is None:
             chain = self._pieces.chain(parent)
         if chain is not None or (parent in self._pieces and self._is_small(event)):
@@ -211,9 +213,9 @@ class Ledger:
             event = pending.pop()
             for name in event.names:
                 for child in self._parking.take(name):
-                    self._store(child.store, self._index.resolve(self.holder, name))
+                    self._store(child.store, self._known(name))
                     pending.append(child.store)
-                    gone.append(_removal(child))
+                    gone.append(child.removal)
         for removal in gone:  # last, for what waits behind such a block needs it too
             self._take_away(removal, removal.names)
 
@@ -225,14 +227,25 @@ class Ledger:
                 self._drop_tail(event, 1)
             self._guesses.confirm(self.holder, chains)
             return
-        media = _spread(event, size) if event.media else None
-        chains = block_hashes(event.tokens, size, parent, media)
-        group = self._groups.further(event.group)
-        taken = self._index.store(self.holder, event.tier, event.names, chains, group)
+        if event.contents:
+            chains = chain_hashes(event.contents, parent)
+        else:
+            media = spread_media(event.media, event.block_size // size) if event.media else None
+            chains = block_hashes(event.tokens, size, parent, media)
+        taken = self._hold(event, chains)
         if taken < len(event.names):
             self._drop_tail(event, len(event.names) - taken)
             chains = chains[: taken * (event.block_size // size)]
         self._guesses.confirm(self.holder, chains)
+
+    def _known(self, name: int) -> int | None:
+        """The chain hash behind which blocks with this parent lie."""
+        return self._index.resolve(self.holder, name)
+
+    def _hold(self, event: BlockStored, chains: Sequence[int]) -> int:
+        """Hold the blocks of an event; returns for how many of its names there was room."""
+        group = self._groups.further(event.group)
+        return self._index.store(self.holder, event.tier, event.names, chains, group)
 
     def _drop_tail(self, event: BlockStored, names: int) -> None:
         self.rejected[Reason.OVER_BUDGET] += names
@@ -251,7 +264,7 @@ class Ledger:
             return Reason.SEVERAL_GROUPS
         size = self._index.block_size
         group = self._groups.further(event.group)
-        if event.tokens:
+        if event.has_content:
             if group is None:
                 self._measure(event)
             if event.block_size % size and size % event.block_size:
@@ -283,16 +296,3 @@ class Ledger:
             self.resume(_GROUPS)
         else:
             self.suspend(_GROUPS)
-
-
-def _removal(parked: Parked) -> BlockRemoved:
-    """What was removed of a store while it waited."""
-    store = parked.store
-    return BlockRemoved(list(parked.gone), store.tier, store.group, store.remote)
-
-
-def _spread(event: BlockStored, block_size: int) -> MediaIds:
-    """The event's media by blocks of the index: on each part of a block that is split."""
-    parts = event.block_size // block_size
-    media = event.media or {}
-    return {number * parts + part: ids for number, ids in media.items() for part in range(parts)}

@@ -22,6 +22,12 @@ class Parked(msgspec.Struct):
     store: BlockStored
     gone: set[int]
 
+    @property
+    def removal(self) -> BlockRemoved:
+        """What was removed while it waited."""
+        store = self.store
+        return BlockRemoved(list(self.gone), store.tier, store.group, store.remote)
+
 
 class Parking:
     """One holder's parked stores, by the name of the parent they wait for."""

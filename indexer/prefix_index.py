@@ -7,24 +7,29 @@ seconds of one monotonic clock that the caller chooses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from indexer.block import CPU, GPU, Holder, Identity, Match, MediaIds, Trust
 from indexer.budget import Budget
-from indexer.events import Reason
+from indexer.engines import pool, vllm
+from indexer.events import Batch, Reason
 from indexer.feed import Feed, Source
 from indexer.groups import Outline
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
+from indexer.pooling import PooledLedger, Pooling, PoolLedger
 from indexer.speculative import GuessStats, Speculative, Ticket
 from indexer.storage import StorageLedger, is_shared, shared_by
 
 SWEEP_BLOCKS = 2000
 """Entries per turn of upkeep: well under a millisecond."""
+
+_NO_GUESSES = GuessStats()
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -66,6 +71,7 @@ class HolderState(msgspec.Struct, frozen=True):
         dropped_blocks: Blocks that the budget had no room for since its last clear: it is credited
             with the prefixes that remain.
         bytes: About what its endpoint takes of the index, as if it were alone.
+        guess_stats: How guesses of what it will have ended since it was last cleared.
     """
 
     holder: Holder
@@ -78,6 +84,7 @@ class HolderState(msgspec.Struct, frozen=True):
     rejected: Mapping[Reason, int]
     dropped_blocks: int = 0
     bytes: int = 0
+    guess_stats: GuessStats = msgspec.field(default_factory=GuessStats)
 
 
 class IndexStats(msgspec.Struct, frozen=True):
@@ -107,6 +114,10 @@ class PrefixIndex:
         tiers: Names of tiers, best first.
         index_bytes: What confirmed blocks may take altogether; None: no bound.
         index_bytes_per_endpoint: What those of one endpoint may take.
+        pools: Engines may give their blocks to pools whose events are read, too.
+
+    Attributes:
+        pooling: What pools keep; None where there are none.
     """
 
     def __init__(
@@ -117,11 +128,13 @@ class PrefixIndex:
         *,
         index_bytes: int | None = None,
         index_bytes_per_endpoint: int | None = None,
+        pools: bool = False,
     ) -> None:
         bits = HolderBits()
         budget = Budget(index_bytes, index_bytes_per_endpoint)
         self._index = BlockIndex(block_size, count_repeats, tiers, bits, budget)
         self._guesses = Speculative(bits)
+        self.pooling = Pooling(self._index) if pools else None
         self._ledgers: dict[Holder, Ledger] = {}
         self._feeds: list[Feed] = []
         self._ended: Counter[Reason] = Counter()
@@ -149,7 +162,7 @@ class PrefixIndex:
 
     def open(self, source: Source) -> Feed:
         """A new stream; whoever reads the socket gives it the frames."""
-        feed = Feed(source, self._ledger)
+        feed = Feed(source, self.ledger, self._decoder(source))
         self._feeds.append(feed)
         return feed
 
@@ -159,9 +172,9 @@ class PrefixIndex:
         self._feeds.remove(feed)
         self._ended.update(feed.rejected)
         for holder in feed.holders:
-            self._drop(holder)
+            self.drop(holder)
         for model in feed.models - self.models_seen():
-            self._drop(shared_by(model))  # nobody is left to tell what is removed from there
+            self.drop(shared_by(model))  # nobody is left to tell what is removed from there
 
     def drop_endpoint(self, address: str) -> None:
         """Forget an endpoint, all its ranks. Its open streams go on, as if joined late."""
@@ -169,7 +182,7 @@ class PrefixIndex:
             if feed.source.holder.address == address:
                 feed.restarted()
         for holder in self._known(address):
-            self._drop(holder)
+            self.drop(holder)
 
     def reject(self, reason: Reason) -> None:
         """Count a message that belongs to no stream."""
@@ -192,6 +205,13 @@ class PrefixIndex:
         for feed in self._feeds:
             if feed.source.holder.address == address:
                 feed.proven()
+
+    def ledger(self, holder: Holder) -> Ledger:
+        """Where what is told of a holder is taken in; made at first use."""
+        ledger = self._ledgers.get(holder)
+        if ledger is None:
+            ledger = self._ledgers[holder] = self._new_ledger(holder)
+        return ledger
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -280,7 +300,12 @@ class PrefixIndex:
             rejected=dict(ledger.rejected),
             dropped_blocks=ledger.dropped_blocks,
             bytes=self._index.bytes(holder.address),
+            guess_stats=msgspec.structs.replace(self.guess_stats(holder)),
         )
+
+    def guess_stats(self, holder: Holder) -> GuessStats:
+        """How guesses of what a holder will have ended since it was last cleared, to be read."""
+        return self._guesses.by_holder.get(holder, _NO_GUESSES)
 
     def holders(self) -> tuple[Holder, ...]:
         """All holders of whom something was heard or guessed, in order."""
@@ -322,24 +347,31 @@ class PrefixIndex:
                     readers |= 0 if is_shared(holder) else self._index.bits.bit(holder)
         return readers
 
-    def _ledger(self, holder: Holder) -> Ledger:
-        ledger = self._ledgers.get(holder)
-        if ledger is None:
-            if is_shared(holder):
-                ledger = StorageLedger(holder, self._index, self._guesses)
-            else:
-                ledger = Ledger(holder, self._index, self._guesses, self._storage)
-            self._ledgers[holder] = ledger
-        return ledger
+    def _new_ledger(self, holder: Holder) -> Ledger:
+        if is_shared(holder):
+            return StorageLedger(holder, self._index, self._guesses)
+        if self.pooling is None:
+            return Ledger(holder, self._index, self._guesses, self._storage)
+        kind = PoolLedger if holder in self.pooling.members else PooledLedger
+        return kind(holder, self._index, self._guesses, self._storage, self.pooling)
+
+    def _decoder(self, source: Source) -> Callable[[bytes], Batch]:
+        if not source.tiers:
+            return vllm.decode
+        own = self.pooling is None or source.holder not in self.pooling.members
+        return partial(pool.decode, tiers=source.tiers, settled=own)
 
     def _storage(self, model: str) -> Ledger:
-        return self._ledger(shared_by(model))
+        return self.ledger(shared_by(model))
 
-    def _drop(self, holder: Holder) -> None:
+    def drop(self, holder: Holder) -> None:
+        """Forget one cache."""
         ledger = self._ledgers.pop(holder, None)
         if ledger is not None:
             self._ended.update(ledger.rejected)
         self._guesses.forget(holder)
+        if self.pooling is not None:
+            self.pooling.forget(holder)
         self._index.clear(holder)
         self._index.traits.forget(holder)
         self._index.bits.resume(holder)

@@ -123,6 +123,11 @@ def restore(index: PrefixIndex, snapshot: Snapshot, feeds: Mapping[int, Feed]) -
     for rows in snapshot.rows:
         if not dump.load(index.blocks, holders, rows):
             full.update(rows.holders)
+    if index.pooling is not None:
+        # Whoever keeps these tiers went on, and does not tell what became of them.
+        for holder in holders.values():
+            for tier in index.pooling.elsewhere.get(holder, ()):
+                index.blocks.clear_tier(holder, tier)
     for position, feed in feeds.items():
         stream = snapshot.streams[position]
         was = stream.was
@@ -149,7 +154,13 @@ def matching(snapshot: Snapshot, feeds: Sequence[Feed]) -> Mapping[int, Feed]:
 def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stream | None:
     """What to say of a stream; None where its blocks could not be gone on with."""
     source, progress, outline = feed.source, feed.order.progress, index.outline(feed.source.holder)
-    if source.shared or feed.trust is Trust.STALE or outline is None or progress is None:
+    if (
+        source.shared
+        or source.tiers
+        or feed.trust is Trust.STALE
+        or outline is None
+        or progress is None
+    ):
         return None
     state = index.state(source.holder)
     complete = feed.is_complete and not (state.parked_blocks or state.dropped_blocks)

@@ -54,11 +54,14 @@ class Speculative:
     """
     Attributes:
         masks: Chain hash → mask of the holders it is guessed for; for `BlockIndex.match`.
+        stats: How all guesses ended.
+        by_holder: How those of each holder ended since it was last forgotten.
     """
 
     def __init__(self, bits: HolderBits) -> None:
         self.masks: dict[int, int] = {}
         self.stats = GuessStats()
+        self.by_holder: dict[Holder, GuessStats] = {}
         self._bits = bits
         self._guesses: dict[Holder, dict[int, int | set[int]]] = {}
         """Holder → block → number of its ticket, or numbers where there are several."""
@@ -85,6 +88,7 @@ class Speculative:
                 owner.add(number)
             else:
                 guesses[block] = {owner, number}
+        self._of(holder).recorded += len(hashes)
         self.stats.recorded += len(hashes)
         return ticket
 
@@ -96,7 +100,10 @@ class Speculative:
 
     def withdraw(self, ticket: Ticket) -> None:
         """End the ticket's guesses now; nothing happens if it has ended."""
-        self.stats.withdrawn += self._end(ticket.number)
+        withdrawn = self._end(ticket.number)
+        if withdrawn:
+            self._of(ticket.holder).withdrawn += withdrawn
+            self.stats.withdrawn += withdrawn
 
     def expire(self, now: float) -> None:
         """End the tickets whose time is up; it is this late now."""
@@ -109,19 +116,26 @@ class Speculative:
             if record.expires_at > now:
                 heapq.heappush(self._expiries, (record.expires_at, number))
             else:
-                self.stats.expired += self._end(number)
+                if expired := self._end(number):
+                    self._of(record.ticket.holder).expired += expired
+                    self.stats.expired += expired
 
     def confirm(self, holder: Holder, hashes: Iterable[int]) -> None:
         """The engine stored these blocks: they are no guesses any more."""
         if holder in self._guesses:
             hashes = list(hashes)
-            self.stats.confirmed_age_s += self._age_s(holder, hashes)
-            self.stats.confirmed += self._drop(holder, hashes)
+            age_s, own = self._age_s(holder, hashes), self._of(holder)
+            confirmed = self._drop(holder, hashes)
+            for stats in (own, self.stats):
+                stats.confirmed_age_s += age_s
+                stats.confirmed += confirmed
 
     def overrule(self, holder: Holder, hashes: Iterable[int]) -> None:
         """The engine removed these blocks."""
         if holder in self._guesses:
-            self.stats.overruled += self._drop(holder, hashes)
+            overruled = self._drop(holder, hashes)
+            self._of(holder).overruled += overruled
+            self.stats.overruled += overruled
 
     def forget(self, holder: Holder) -> None:
         """The holder is about to be cleared: end its guesses while its bit is still theirs."""
@@ -131,10 +145,17 @@ class Speculative:
         ended = [number for number, record in self._open.items() if record.ticket.holder == holder]
         for number in ended:
             del self._open[number]
+        self.by_holder.pop(holder, None)
 
     def outstanding(self) -> int:
         """Guesses that count at the moment, in blocks."""
         return sum(map(len, self._guesses.values()))
+
+    def _of(self, holder: Holder) -> GuessStats:
+        stats = self.by_holder.get(holder)
+        if stats is None:
+            stats = self.by_holder[holder] = GuessStats()
+        return stats
 
     def _age_s(self, holder: Holder, hashes: Iterable[int]) -> float:
         """How old the guesses of these blocks are, added up."""

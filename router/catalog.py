@@ -58,6 +58,7 @@ from router.scheduling.filters.encode import EncodeFilter
 from router.scheduling.filters.endpoint_attribute import EndpointAttributeFilter
 from router.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from router.scheduling.filters.label_selector import LabelSelectorFilter
+from router.scheduling.filters.load_gate import LoadGateFilter
 from router.scheduling.filters.prefill import PrefillFilter
 from router.scheduling.filters.prefix_cache_affinity import PrefixCacheAffinityFilter
 from router.scheduling.filters.session_affinity import SessionAffinityFilterParameters
@@ -78,6 +79,7 @@ from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.context_length_aware import ContextLengthAware
 from router.scheduling.scorers.endpoint_attribute import EndpointAttributeScorer
 from router.scheduling.scorers.header_label_affinity import HeaderLabelAffinityScorer
+from router.scheduling.scorers.kv_affinity import KvAffinityScorer
 from router.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
 from router.scheduling.scorers.kv_cost import KvCostScorer
 from router.scheduling.scorers.load_aware import LoadAwareScorer
@@ -132,6 +134,7 @@ FILTERS: Mapping[str, type[Filter] | type[Builds[Filter]]] = {
     "endpoint-attribute-filter": EndpointAttributeFilter,
     "header-based-testing-filter": HeaderBasedTestingFilter,
     "label-selector-filter": LabelSelectorFilter,
+    "load-gate-filter": LoadGateFilter,
     "prefill-filter": PrefillFilter,
     "prefix-cache-affinity-filter": PrefixCacheAffinityFilter,
     "session-affinity-filter": SessionAffinityFilterParameters,
@@ -164,6 +167,7 @@ SCORERS: Mapping[str, type[Scorer] | type[Builds[Scorer]]] = {
     "context-length-aware": ContextLengthAware,
     "endpoint-attribute-scorer": EndpointAttributeScorer,
     "header-label-affinity-scorer": HeaderLabelAffinityScorer,
+    "kv-affinity-scorer": KvAffinityScorer,
     "kv-cache-utilization-scorer": KvCacheUtilizationScorer,
     "kv-cost-scorer": KvCostScorer,
     "load-aware-scorer": LoadAwareScorer,

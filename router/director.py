@@ -18,29 +18,26 @@ from router import describe
 from router.errors import NoEndpoints, RouterError, ShuttingDown
 from router.extproc import headers as names
 from router.lineup import Lineup
-from router.pool.discovery.schema import ModelRewrite
+from router.policy import Policy
 from router.pool.endpoint import Endpoint
 from router.pool.outliers import Outliers
 from router.pool.rewrites import choose
 from router.pool.subset import within
 from router.producers.facts import Facts, HeldBack, KeptOut
-from router.producers.types import Follower, Lease, Producer
+from router.producers.types import Follower, Lease
 from router.producers.unseen import UnseenRequests
 from router.request.answers import renamer
-from router.request.parse import EVERY_API, Apis, Limits, api_of, parse
+from router.request.parse import Apis, api_of, parse
 from router.request.rewrite import renamed
 from router.request.types import Request
 from router.request.usage import UsageReader
 from router.routed import Reading, Routed
 from router.scheduling.conditional import refuse_uncached, wants_cached
 from router.scheduling.newcomers import Newcomers
-from router.scheduling.types import Admitter, Answerer, Decision, Profile, ProfileHandler
+from router.scheduling.types import Decision
+from router.stopwatch import Stopwatch
 from router.surroundings import Aside, Candidates, Observer, at_once
 from router.telemetry.decisions import Record
-
-SUBSET = "subset-hint"
-SERVED_MODELS = "served-models"
-"""What records call the step that leaves out endpoints which do not serve the model."""
 
 FAILED_STATUS = 400
 """From this status on an answer holds nothing to read."""
@@ -50,6 +47,8 @@ UNREACHED_STATUS = 503
 
 LARGE_BODY_BYTES = 1024 * 1024
 """From this size on a body is read beside the event loop: others' requests go on meanwhile."""
+
+_USUAL = Policy()
 
 
 class Director:
@@ -61,51 +60,26 @@ class Director:
 
     def __init__(
         self,
-        *,
-        profiles: Mapping[str, Profile],
-        handler: ProfileHandler,
+        lineup: Lineup,
         pool: Candidates,
-        producers: Sequence[Producer],
         observer: Observer,
+        policy: Policy = _USUAL,
+        *,
         rng: random.Random,
         clock: Callable[[], float],
-        followers: Sequence[Follower] = (),
-        admitters: Sequence[Admitter] = (),
-        answerers: Sequence[Answerer] = (),
+        timer: Callable[[], float] | None = None,
         aside: Aside = at_once,
-        usage_sample: int = 50,
-        apis: Apis = EVERY_API,
-        objectives: Callable[[], Mapping[str, int]] = dict,
-        model_rewrites: Callable[[], Sequence[ModelRewrite]] = tuple,
-        rename_answers: bool = False,
-        subset_hints: bool = True,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        """`followers` are told of picks, as producers are. `clock` gives Unix time; `aside` runs
-        what takes long beside the event loop. `objectives`: priority by name.
-
-        Of `usage_sample` requests one has its usage read (0: none).
-        """
-        self.lineup = Lineup(
-            profiles=profiles,
-            handler=handler,
-            producers=producers,
-            followers=followers,
-            admitters=admitters,
-            answerers=answerers,
-            apis=apis,
-        )
+        """`clock` gives Unix time; `timer` gives seconds for what stages take, without one `clock`
+        does; `aside` runs what takes long beside the event loop."""
+        self.lineup = lineup
         self._pool = pool
         self._observer = observer
+        self._policy = policy
         self._rng = rng
         self._clock = clock
+        self._timer = timer or clock
         self._aside = aside
-        self._usage_sample = usage_sample
-        self._objectives = objectives
-        self._model_rewrites = model_rewrites
-        self._rename_answers = rename_answers
-        self._subset_hints = subset_hints
-        self._limits = limits
         self.outliers = Outliers(clock)
         self.prefill_outliers = Outliers(clock, scrapes_tell=False)
         self.newcomers = Newcomers(clock)
@@ -122,18 +96,22 @@ class Director:
 
         `subset`: the endpoints the data plane allows, as it writes them; None: all.
         """
-        arrived, lineup = self._clock(), self.lineup
+        arrived, lineup, watch = self._clock(), self.lineup, Stopwatch(self._timer)
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
         kind = api_of(headers, lineup.apis)
         short_id = request_id[: describe.MAX_NAME]
         record = Record(request_id=short_id, at=arrived, kind=kind, model="")
+        record.times_ms = watch.times_ms
+        describe.trace(record, headers)
+        record.request_bytes = None if body is None else len(body)
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
+            watch.lap("parse")
             describe.request(record, request)
-            facts, decision = await self._decide(lineup, request, subset)
+            facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            record.refused = str(error)
+            record.refused = str(error)[: describe.MAX_TEXT]
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
@@ -144,16 +122,13 @@ class Director:
         added = dict(decision.headers)
         if not given:
             added[names.REQUEST_ID] = request_id
-        return Routed(
-            record,
-            decision.addresses,
-            added,
-            leases,
-            sampled=request.tells_usage and self._sampled(),
-            body=request.sent,
-            models=(request.model, request.asked_model) if request.rewritten_by else None,
-            answer_headers=decision.response_headers,
-        )
+        sampled = request.tells_usage and self._sampled()
+        routed = Routed(record, request, decision, added, leases, sampled=sampled)
+        if self._policy.emit_scores and record.scores:
+            routed.scores = record.totals
+        if self._policy.explains and names.EXPLAIN in headers:
+            routed.answer_headers[names.DECISION] = describe.short(record)
+        return routed
 
     def responded(
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
@@ -168,7 +143,7 @@ class Director:
         self.outliers.answered(routed.endpoint, status)
         if record.prefill is not None and (result := headers.get(names.PREFILL_RESULT)):
             failed = result != names.PREFILLED
-            self.prefill_outliers.came(record.prefill, failed=failed)
+            self.prefill_outliers.came(record.prefill.endpoints[0], failed=failed)
             routed.prefilled(failed=failed)
         for lease in routed.leases:
             lease.responded(status)
@@ -178,7 +153,7 @@ class Director:
             routed.succeeded()
             if routed.sampled:
                 routed.usage = UsageReader(content_type)
-            if routed.models is not None and self._rename_answers:
+            if routed.models is not None and self._policy.rename_answers:
                 encoding = headers.get(names.CONTENT_ENCODING, "")
                 routed.renamer = renamer(content_type, encoding, *routed.models)
         return routed.reading
@@ -186,6 +161,7 @@ class Director:
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
         """A piece of the response body came. Returns what goes on to the client."""
         if data:
+            routed.record.response_bytes += len(data)
             self._clocked(routed)
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
@@ -231,32 +207,34 @@ class Director:
     def _read(
         self, headers: Mapping[str, str], body: bytes | None, request_id: str, apis: Apis
     ) -> Request:
-        request = parse(headers, body, request_id, self._limits, apis)
-        priority = self._objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
+        request = parse(headers, body, request_id, self._policy.limits, apis)
+        priority = self._policy.objectives().get(names.text_of(headers, names.OBJECTIVE), 0)
         if priority:
             request = msgspec.structs.replace(request, priority=priority)
         wanted = names.text_of(headers, names.MODEL_REWRITE)
-        choice = choose(self._model_rewrites(), request.model, wanted, self._rng)
+        choice = choose(self._policy.model_rewrites(), request.model, wanted, self._rng)
         return request if choice is None else renamed(request, choice.model, choice.rule)
 
     async def _decide(
-        self, lineup: Lineup, request: Request, subset: Sequence[str] | None
+        self, lineup: Lineup, request: Request, subset: Sequence[str] | None, watch: Stopwatch
     ) -> tuple[Facts, Decision]:
         facts = Facts(self._rng)
         for producer in lineup.producers:
             await producer.produce(request, self._pool.candidates(), facts)
+            watch.lap(producer.name)
         facts.now = self._clock()
         # Read again: producing may have waited, and endpoints come and go meanwhile.
         candidates, serving = self._pool.candidates(), self._pool.serving(request.model)
         if candidates and not serving:
             model = request.model[: describe.MAX_NAME]
             raise NoEndpoints(f"no endpoint that serves {model!r} is available")
-        hinted = self._subset_hints and subset is not None
+        hinted = self._policy.subset_hints and subset is not None
         allowed = within(serving, subset or ()) if hinted else serving
         if serving and not allowed:
             raise NoEndpoints("no endpoint that the data plane allows is available")
         for admitter in lineup.admitters:
             admitter.admit(request, self.outliers.without(allowed), facts)
+        watch.lap("wait")
         self._keep_out(allowed, facts)
         decision = lineup.handler.decide(request, lineup.profiles, allowed, facts, self._rng)
         if wants_cached(request):
@@ -264,8 +242,9 @@ class Director:
             refuse_uncached(decision, facts, profile.prefix_producer)
         for amender in lineup.amenders:
             decision = amender.amended(request, facts, decision)
-        decision = describe.dropped(decision, SUBSET, serving, allowed)
-        return facts, describe.dropped(decision, SERVED_MODELS, candidates, serving)
+        watch.lap("schedule")
+        decision = describe.dropped(decision, describe.SUBSET, serving, allowed)
+        return facts, describe.dropped(decision, describe.SERVED_MODELS, candidates, serving)
 
     def _keep_out(self, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """State whose answers failed, who just came and what no scrape shows yet."""
@@ -279,7 +258,8 @@ class Director:
             facts.put(HeldBack(new))
 
     def _sampled(self) -> bool:
-        return self._usage_sample > 0 and self._rng.randrange(self._usage_sample) == 0
+        one_in = self._policy.usage_sample
+        return one_in > 0 and self._rng.randrange(one_in) == 0
 
 
 def _leases(

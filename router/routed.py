@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from router.producers.types import Lease, PrefillLease
 from router.request.answers import Renamer
+from router.request.types import Request
 from router.request.usage import UsageReader
+from router.scheduling.types import Decision
 from router.telemetry.decisions import Record
 
-_NO_HEADERS: Mapping[str, str] = {}
+_NO_SCORES: Mapping[str, float] = {}
 
 
 class Reading(enum.Enum):
@@ -29,6 +31,7 @@ class Routed:
         destination: ``ip:port``; several are joined by commas, best first.
         endpoint: Address that is held to account for it: the first pick, then whoever answers.
         headers: Set on the request besides.
+        scores: Endpoint address -> its total, where the data plane is told those too.
         body: Sent instead of the client's; None: that goes on as it is.
         models: The name that was sent and the client's, where they differ.
         leases: What producers keep for it.
@@ -42,28 +45,28 @@ class Routed:
     def __init__(
         self,
         record: Record,
-        addresses: Sequence[str],
+        request: Request,
+        decision: Decision,
         headers: Mapping[str, str],
         leases: Sequence[Lease],
         *,
         sampled: bool,
-        body: bytes | None = None,
-        models: tuple[str, str] | None = None,
-        answer_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
-        """`answer_headers` are for an answer of the first pick that is no failure."""
+        """`headers` are set on the request; what the decision has for the answer is for one of the
+        first pick that is no failure."""
         self.record = record
-        self.destination = ",".join(addresses)
-        self.endpoint = addresses[0]
+        self.destination = ",".join(decision.addresses)
+        self.endpoint = decision.addresses[0]
         self.headers = headers
-        self.body = body
-        self.models = models
+        self.body = request.sent
+        self.models = (request.model, request.asked_model) if request.rewritten_by else None
+        self.scores = _NO_SCORES
         self.leases = leases
         self.sampled = sampled
         self.usage: UsageReader | None = None
         self.renamer: Renamer | None = None
         self.answer_headers: dict[str, str] = {}
-        self._of_first_pick = answer_headers
+        self._of_first_pick = decision.response_headers
         self.chunk_at = 0.0
 
     def prefilled(self, *, failed: bool) -> None:

@@ -30,6 +30,7 @@ from router.request.parse import APIS
 from router.telemetry.decisions import Decisions, Record
 from router.telemetry.http import Pages, application
 from router.telemetry.metrics import Metrics
+from tests.router.telemetry.page.test_overview import Shop
 from tests.support import markdown
 from tests.support.commands import parsed
 from tests.support.markdown import ROOT
@@ -38,6 +39,7 @@ from tokenizer_sidecar.pb.tokenizer_pb2 import Outcome
 from tokenizer_sidecar.stats import Stats
 from warmroute import tokenizer
 from warmroute.cli import COMMANDS
+from warmroute.log import LEVELS
 
 PLUGINS = markdown.read("docs/plugins.md")
 HEADER = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -268,6 +270,7 @@ def _pages() -> Pages:
         ready=lambda: True,
         degraded=list,
         state=dict,
+        overviews=Shop().overviews,
         match=lambda: None,
         max_body_bytes=1,
     )
@@ -275,7 +278,7 @@ def _pages() -> Pages:
 
 @EVERY_FILE
 def test_metrics_that_are_named_are_declared(path: Path) -> None:
-    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").glob("*.py"))
+    sources = "".join(p.read_text() for p in (ROOT / "router" / "telemetry").rglob("*.py"))
     sidecar = (ROOT / "tokenizer_sidecar" / "metrics.py").read_text()
     sources += sidecar.replace("{PREFIX}", PREFIX)
     sources += (ROOT / "pd_sidecar" / "metrics.py").read_text()
@@ -342,6 +345,19 @@ def test_the_tour_explains_each_field_of_a_decision_record() -> None:
     text = markdown.read("docs/tour.md")
     for field in msgspec.structs.fields(Record):
         assert f"`{field.name}`" in text
+
+
+def test_the_page_about_observing_lists_every_finding() -> None:
+    checks = (ROOT / "router" / "telemetry" / "doctor").glob("*.py")
+    codes = {c for path in checks for c in re.findall(r'code="([a-z-]+)"', path.read_text())}
+    table = markdown.sections(markdown.read("docs/observe.md"))["Doctor"]
+    assert {row[0].strip("`") for row in markdown.rows(table)} == codes
+
+
+def test_the_page_about_observing_lists_every_log_level() -> None:
+    text = markdown.read("docs/observe.md")
+    for level in LEVELS:
+        assert f"`{level}`" in text
 
 
 def test_the_protocol_page_names_every_header_that_never_passes() -> None:

@@ -74,6 +74,11 @@ def test_every_source_file_of_the_tree_is_in_the_wheel(installed: Path) -> None:
     assert sources(installed) == sources(ROOT)
 
 
+def test_the_live_page_is_in_the_wheel(installed: Path) -> None:
+    page = Path("router", "telemetry", "page", "page.html")
+    assert (installed / page).read_bytes() == (ROOT / page).read_bytes()
+
+
 def test_the_bundled_model_is_whole(installed: Path) -> None:
     for name in MODEL_FILES:
         shipped = installed / "simulator" / "model" / name

@@ -108,7 +108,8 @@ class Builder:
         parameters: ProducerParameters = plugin.value
         made_of: tuple[Any, ...] = (plugin.name, plugin.type, parameters)
         if isinstance(parameters, PrecisePrefixParameters):
-            made_of += (plugin.name in config.notified, _base_model(config))
+            media = config.motor.media if config.motor is not None else None
+            made_of += (plugin.name in config.notified, _base_model(config), media)
         running = known.get(plugin.name)
         if running is not None and running.made_of == made_of:
             return running
@@ -149,6 +150,7 @@ class Builder:
             notified=name in config.notified,
             base_model=_base_model(config) or None,
             bounds=self._options.bounds,
+            media=config.motor.media if config.motor is not None else None,
         )
         return Member(prefix, prefix=prefix)
 
@@ -194,6 +196,8 @@ def _topology(name: str, labels: TopologyLabels) -> Member:
 
 
 def _base_model(config: Config) -> str:
-    """Whose tokenizer reads every prompt, if one does."""
+    """The model that a configuration is for, if it names one."""
+    if config.motor is not None and config.motor.model:
+        return config.motor.model
     names = (p.value.model_name for p in config.producers if isinstance(p.value, TokenParameters))
     return next(names, "")

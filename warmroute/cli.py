@@ -13,8 +13,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("warmroute.up", "everything on this machine: Envoy, router, sidecar, engines"),
     "serve": ("warmroute.serve", "the router (endpoint picker)"),
     "check": ("warmroute.check", "explain a configuration, or say what is wrong with it"),
+    "explain": ("warmroute.explain", "where the last requests went, or one of them, and why"),
+    "doctor": ("warmroute.doctor", "what is wrong, how it shows and what mends it"),
     "tokenizer": ("warmroute.tokenizer", "the tokenizer sidecar"),
     "engine": ("warmroute.engine", "one simulated engine"),
+    "conductor": ("warmroute.conductor", "only the index and Motor's kv-conductor API"),
     "pd-sidecar": ("warmroute.pd_sidecar", "the proxy before a decode engine"),
     "envoy-config": ("warmroute.envoy_config", "print the Envoy bootstrap that fits"),
 }

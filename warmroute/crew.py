@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import zmq
 
 from router.config.load import Config
+from router.config.motor_schema import Motor
 from router.lineup import Lineup
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
 from router.request.parsers import apis
+from router.scheduling.types import Profile
 from router.telemetry.match import Matcher
 from warmroute.builder import Member
+from warmroute.conducting import Conducting
 from warmroute.errors import StartError
 from warmroute.event_follower import EventFollower
 from warmroute.parts import Parts
@@ -58,6 +61,8 @@ class Crew:
         self._context = context
         self._group = group
         self._sides: dict[Member, _Side] = {}
+        self._motor: Motor | None = None
+        self._conducting: Conducting | None = None
         self.polling = Polling(parts.pool, group, parts.options.metrics_interval_s)
 
     async def adopt(self, config: Config) -> None:
@@ -72,23 +77,29 @@ class Crew:
         gone = [member for member in self._sides if member not in members]
         came = [member for member in members if member not in self._sides]
         # What leaves goes first: it may hold the port that what comes wants.
+        await self._end_conducting(config.motor, members)
         for member in gone:
             self._stop(member)
         try:
             for member in came:
                 await self._start(member, patient=bool(gone))
+            await self._conduct(config.motor, members)
         except StartError:
             for member in [member for member in came if member in self._sides]:
                 self._stop(member)
             for member in gone:
                 await self._start(member, patient=True)
+            await self._conduct(self._motor, self._sides)
             raise
+        self._motor = config.motor
         self.polling.adopt(config.data)
         if self._parts.options.endpoints_configured and config.discovery is not None:
             discovery = config.discovery
             self._parts.discovery.follow(discovery.path, watch_file=discovery.watch_file)
         self._show(members)
-        self._parts.director.lineup = _lineup(config, members)
+        profiles = self._parts.timed(config.profiles)
+        self._parts.director.lineup = _lineup(config, profiles, members)
+        self._parts.config = config
 
     def tick(self) -> None:
         """What changes with time."""
@@ -102,8 +113,9 @@ class Crew:
             if side.snapshots is not None:
                 await side.snapshots.save()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop everything."""
+        await self._end_conducting(None, ())
         self.polling.close()
         for member in list(self._sides):
             self._stop(member)
@@ -137,6 +149,30 @@ class Crew:
             kept.restore()
             side.tasks.append(self._group.create_task(kept.run(options.state_interval_s)))
 
+    async def _end_conducting(self, motor: Motor | None, members: Iterable[Member]) -> None:
+        """Unless the same would be started again."""
+        if self._conducting is not None and self._conducting.made_of != (motor, _index_of(members)):
+            await self._conducting.stop()
+            self._conducting = None
+
+    async def _conduct(self, motor: Motor | None, members: Iterable[Member]) -> None:
+        """Serve the conductor's API if the configuration asks for it. Raises StartError."""
+        member = next((m for m in members if m.prefix is not None), None)
+        side = self._sides.get(member) if member is not None else None
+        if self._conducting is not None or motor is None or side is None:
+            return
+        if member is not None and member.prefix is not None and side.follower is not None:
+            conducting = Conducting(
+                motor,
+                member.prefix,
+                side.follower,
+                self._parts.pool,
+                self._context,
+                self._parts.options,
+            )
+            await conducting.start(self._group)
+            self._conducting = conducting
+
     def _stop(self, member: Member) -> None:
         side = self._sides.pop(member)
         for task in side.tasks:
@@ -159,9 +195,13 @@ class Crew:
             self.match = None
 
 
-def _lineup(config: Config, members: Iterable[Member]) -> Lineup:
+def _index_of(members: Iterable[Member]) -> PrecisePrefix | None:
+    return next((member.prefix for member in members if member.prefix is not None), None)
+
+
+def _lineup(config: Config, profiles: Mapping[str, Profile], members: Iterable[Member]) -> Lineup:
     return Lineup(
-        profiles=config.profiles,
+        profiles=profiles,
         handler=config.handler,
         producers=[member.producer for member in members],
         followers=config.followers,

@@ -31,14 +31,14 @@ class EventFollower:
             self._bind(prefix.central)
 
     def added(self, endpoint: Endpoint) -> None:
-        self._sync()
+        self.sync()
 
     def removed(self, endpoint: Endpoint) -> None:
-        self._sync()
+        self.sync()
         self._prefix.index.drop_endpoint(endpoint.address)
 
     def changed(self, endpoint: Endpoint) -> None:
-        self._sync()
+        self.sync()
 
     def restarted(self, endpoint: Endpoint) -> None:
         started = endpoint.metrics.process_start if endpoint.metrics else None
@@ -64,8 +64,7 @@ class EventFollower:
                 f"kvEventsConfig.zmqEndpoint: cannot bind {address}: {error}"
             ) from error
 
-    def _sync(self) -> None:
-        self.subscriptions.sync(
-            source for e in self._pool.snapshot() for source in self._prefix.sources(e)
-        )
+    def sync(self) -> None:
+        """Read the streams that should be read, and no others."""
+        self.subscriptions.sync(self._prefix.sources(self._pool.snapshot()))
         self.polls.sync(source for e in self._pool.snapshot() if (source := polled(e)))

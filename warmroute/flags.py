@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -39,6 +39,26 @@ def add_rename_flag(parser: argparse._ActionsContainer) -> None:
     add_switch(
         parser, "--rewrite-response-model", default=False, text="answers name the client's model"
     )
+
+
+def add_debug_flags(parser: argparse._ActionsContainer) -> None:
+    """Who may see what becomes of requests, and under which names."""
+    add_switch(parser, "--open-debug", default=False, text="/ and /debug/* answer other machines")
+    add_switch(
+        parser, "--explain-header", default=False, text="answer x-warmroute-explain in a header"
+    )
+    add_switch(parser, "--legacy-metric-names", default=False, text="inference_pool_… and …, too")
+    add_switch(parser, "--tracing", default=False, text="send spans to where OTEL_… variables say")
+
+
+def debug_flags(arguments: argparse.Namespace) -> list[str]:
+    """The same, for a router that is started as a child."""
+    return [
+        f"--open-debug={arguments.open_debug}",
+        f"--explain-header={arguments.explain_header}",
+        f"--legacy-metric-names={arguments.legacy_metric_names}",
+        f"--tracing={arguments.tracing}",
+    ]
 
 
 def boolean(text: str) -> bool:
@@ -98,15 +118,41 @@ def size(text: str) -> int:
     return int(Decimal(told[1]) * _UNITS[told[2]])
 
 
-def add_index_flags(parser: argparse._ActionsContainer) -> None:
-    """What the index may take, and where it is kept."""
+def add_index_bytes(parser: argparse._ActionsContainer) -> None:
+    """What the index may take."""
     add = parser.add_argument
     add("--index-bytes", type=size, default=DEFAULT_INDEX_BYTES, metavar="BYTES",
         help="what all indexed blocks may take; 0: no bound; default 2Gi")  # fmt: skip
     add("--index-bytes-per-endpoint", type=size, default=0, metavar="BYTES",
         help="what those of one endpoint may take; 0: no bound; default")  # fmt: skip
+
+
+def add_index_flags(parser: argparse._ActionsContainer) -> None:
+    """What the index may take, and where it is kept."""
+    add_index_bytes(parser)
+    add = parser.add_argument
     add("--state-dir", type=Path, metavar="DIR", help="keep the index here, for the next start")
     add("--state-interval", type=duration, default=20.0, help="between two savings")
+
+
+def tls_version(text: str) -> str:
+    """Go's name of a version of TLS that is spoken at least: 1.2, below which gRPC never goes."""
+    if text not in ("", "VersionTLS10", "VersionTLS11", "VersionTLS12"):
+        raise argparse.ArgumentTypeError(
+            f"expected VersionTLS12, got {text!r}: gRPC cannot be held to a later version"
+        )
+    return text
+
+
+def refused(instead: str) -> Callable[[str], str]:
+    """A flag that cannot be honoured unless it is empty; the error says what to do instead."""
+
+    def check(text: str) -> str:
+        if text:
+            raise argparse.ArgumentTypeError(f"not available: {instead}")
+        return text
+
+    return check
 
 
 def octal(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Literal, TextIO
 
 import msgspec
@@ -11,9 +12,16 @@ import structlog
 
 Format = Literal["json", "text"]
 
+LEVELS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
-def configure(form: Format, stream: TextIO = sys.stderr) -> None:
-    """Call once, before the first event."""
+
+def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") -> None:
+    """Call once, before the first event. Events below `level` are left out."""
     renderer: structlog.typing.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer(serializer=_json)
@@ -26,7 +34,7 @@ def configure(form: Format, stream: TextIO = sys.stderr) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )

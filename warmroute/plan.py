@@ -12,7 +12,7 @@ import msgspec
 from router.config.builtin import BUILTIN_PD
 from router.config.errors import ConfigError
 from router.config.load import Config, load
-from warmroute import eds, simulated, tokenizer
+from warmroute import eds, flags, simulated, tokenizer
 from warmroute.children import python
 from warmroute.envoy_settings import EnvoySettings
 from warmroute.errors import StartError
@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         router: Further flags for the router.
         eds_file: Where the router keeps the endpoints for Envoy; None: Envoy needs no list.
         full_duplex_response: Response bodies are streamed through the router.
+        conductor_port: Where the router serves the conductor's API; None: nowhere.
+        block_size: Tokens per block of simulated engines; None: their default.
     """
 
     bind: str
@@ -47,6 +49,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     full_duplex_response: bool
     eds_file: Path | None
     max_body_bytes: int
+    conductor_port: int | None
+    block_size: int | None
 
     @property
     def socket(self) -> Path:
@@ -59,15 +63,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         yield self.bind, self.grpc_port, "--grpc-port"
         yield self.bind, self.health_port, "--grpc-health-port"
         yield self.bind, self.http_port, "--metrics-port"
+        if self.conductor_port is not None:
+            yield self.bind, self.conductor_port, "http_server_port"
         for engine in self.engines:
             yield from engine.ports()
 
 
 def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     """What the flags ask for. Raises StartError."""
+    chosen = _loaded(arguments.config) if arguments.config is not None else None
+    motor = chosen.motor if chosen is not None else None
+    pd = arguments.pd or (chosen is not None and motor is not None and "prefill" in chosen.profiles)
     real = arguments.endpoints is not None or _names_endpoints(arguments.config)
     models = tokenizer.models(arguments.model)
-    engines = [] if real else list(simulated.engines(arguments))
+    engines = [] if real else list(simulated.engines(arguments, pd=pd))
     endpoints, config = arguments.endpoints, arguments.config
     if engines:
         endpoints = folder / "endpoints.yaml"
@@ -75,7 +84,7 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
     if arguments.pd and config is None:
         config = folder / "config.yaml"
         config.write_text(BUILTIN_PD)
-    router = [f"--usage-sample={arguments.usage_sample}"]
+    router = [f"--usage-sample={arguments.usage_sample}", *flags.debug_flags(arguments)]
     router.append(f"--index-bytes={arguments.index_bytes}")
     router.append(f"--index-bytes-per-endpoint={arguments.index_bytes_per_endpoint}")
     if arguments.state_dir is not None:
@@ -105,6 +114,8 @@ def make_plan(arguments: argparse.Namespace, folder: Path) -> Plan:
         full_duplex_response=arguments.rewrite_response_model,
         eds_file=eds_file,
         max_body_bytes=arguments.max_body_bytes,
+        conductor_port=motor.port if motor is not None else None,
+        block_size=motor.block_size if motor is not None else None,
     )
 
 

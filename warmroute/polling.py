@@ -11,7 +11,7 @@ from router.pool.page import Page
 from router.pool.pool import Pool
 from router.pool.scrape import Scraper
 from router.telemetry import data_layer
-from router.telemetry.metrics import Sample
+from router.telemetry.samples import Sample
 from warmroute.errors import StartError
 
 

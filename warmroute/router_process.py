@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 
 import grpc
 import structlog
@@ -11,11 +13,15 @@ import zmq
 from aiohttp import web
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from router.admission.saturation import Detector
 from router.extproc.health import Health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.pool_log import PoolLog
+from router.telemetry import pool_samples
+from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
-from router.telemetry.metrics import Sample
+from router.telemetry.page.overview import Overviews
+from router.telemetry.samples import Sample, Values
 from router.telemetry.state import State
 from warmroute.builder import ROOM_BYTES
 from warmroute.certificates import credentials
@@ -30,6 +36,9 @@ log = structlog.get_logger()
 
 STOP_GRACE_S = 5.0
 """How long streams that are still open after the drain window may take to end."""
+
+LOOK_S = 1.0
+"""Between two looks of the doctor at what takes time to see."""
 
 TICK_S = 0.25
 """Between two looks at what changes with time: guesses, models, lost event streams."""
@@ -52,9 +61,11 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
             try:
                 await _run(parts, crew, eds, group, ready, stop)
             finally:
-                crew.close()
+                await crew.close()
     finally:
         context.destroy(linger=0)
+        if parts.tracing is not None:
+            await parts.tracing.close()
 
 
 async def _run(
@@ -68,29 +79,54 @@ async def _run(
     options = parts.options
     await crew.adopt(options.config)
     watch = ConfigWatch(options.config_file, options.config, crew.adopt)
+    doctor = _doctor(parts, crew, watch)
     background = [
         group.create_task(parts.discovery.run()),
         group.create_task(watch.run()),
-        group.create_task(_tick(crew, eds)),
+        group.create_task(_tick(parts, crew, eds)),
+        group.create_task(_look(doctor)),
     ]
-    await _serve_ports(parts, crew, watch, ready, stop)
+    await _serve_ports(parts, crew, watch, doctor, ready, stop)
     for task in background:
         task.cancel()
     await crew.save()
 
 
-async def _tick(crew: Crew, eds: EdsFile | None) -> None:
+async def _tick(parts: Parts, crew: Crew, eds: EdsFile | None) -> None:
     while True:
         if eds is not None:
             eds.sync()
         crew.tick()
+        parts.tally.tick(time.time(), parts.pool.snapshot())
         await asyncio.sleep(TICK_S)
+
+
+def _doctor(parts: Parts, crew: Crew, watch: ConfigWatch) -> Doctor:
+    doctor = Doctor(
+        parts.pool,
+        parts.decisions,
+        prefixes=crew.prefixes,
+        tokenizers=crew.tokenizers,
+        loads=crew.loads,
+        config=watch,
+        comparison=parts.comparison,
+        clock=time.time,
+    )
+    parts.pool.listen(doctor)
+    return doctor
+
+
+async def _look(doctor: Doctor) -> None:
+    while True:
+        doctor.tick()
+        await asyncio.sleep(LOOK_S)
 
 
 async def _serve_ports(
     parts: Parts,
     crew: Crew,
     watch: ConfigWatch,
+    doctor: Doctor,
     ready: Callable[[], None],
     stop: asyncio.Event,
 ) -> None:
@@ -106,8 +142,11 @@ async def _serve_ports(
         crew.loads,
         watch,
         parts.director.prefill_outliers,
+        options.pool_name,
     )
     parts.metrics.watch(state.samples)
+    parts.metrics.watch(doctor.samples)
+    parts.metrics.watch(lambda: _saturation(parts, crew))
     parts.metrics.watch(_tasks)
     parts.metrics.watch(crew.polling.samples)
 
@@ -123,8 +162,20 @@ async def _serve_ports(
         ready=is_ready,
         degraded=state.degraded,
         state=state.describe,
+        overviews=Overviews(
+            pool=parts.pool,
+            outliers=(parts.director.outliers, parts.director.prefill_outliers),
+            prefixes=crew.prefixes,
+            loads=crew.loads,
+            tally=parts.tally,
+            decisions=parts.decisions,
+            ready=is_ready,
+            degraded=state.degraded,
+        ),
         match=lambda: None if crew.match is None else crew.match.answer,
         max_body_bytes=options.max_body_bytes,
+        doctor=doctor.describe,
+        open_debug=options.open_debug,
     )
     runner = web.AppRunner(application(pages), access_log=None)
     await runner.setup()
@@ -144,7 +195,15 @@ async def _serve_ports(
 
 def _tasks() -> Iterator[Sample]:
     """What the event loop has to do: it grows where somebody forgets to end something."""
+    release: Values = {("", version("warmroute")): 1.0}
+    yield Sample("llm_d_epp_info", "What runs.", release, ("commit", "build_ref"))
     yield Sample("warmroute_tasks", "asyncio tasks.", {(): len(asyncio.all_tasks())})
+
+
+def _saturation(parts: Parts, crew: Crew) -> Iterator[Sample]:
+    detector: Detector = parts.config.admission.detector.value
+    endpoints, pool = parts.pool.candidates(), parts.options.pool_name
+    return pool_samples.saturation(detector, endpoints, crew.loads, pool, time.time())
 
 
 async def _drain(parts: Parts, state: State, server: grpc.aio.Server) -> None:

@@ -22,7 +22,6 @@ from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
     "--allow-experimental-plugins",
-    "--emit-endpoint-scores",
     "--enable-grpc-stream-metrics",
     "--endpoint-selector",
     "--endpoint-target-ports",
@@ -34,9 +33,7 @@ IGNORED = (
     "--ha-enable-leader-election",
     "--metrics-endpoint-auth",
     "--pool-group",
-    "--pool-name",
     "--pool-namespace",
-    "--tracing",
     "--v",
     "-v",
     "--zap-devel",
@@ -46,6 +43,20 @@ IGNORED = (
     "--zap-time-encoding",
 )
 """Flags that charts pass to an endpoint picker and that change nothing here."""
+
+_EXTRACTOR = "name the metric in the parameters of core-metrics-extractor"
+_NO_METRICS_TLS = "the metrics port speaks plain HTTP: put it behind what ends TLS for it"
+REFUSED = {
+    "--cache-info-metric": _EXTRACTOR,
+    "--kv-cache-usage-percentage-metric": _EXTRACTOR,
+    "--lora-info-metric": _EXTRACTOR,
+    "--total-queued-requests-metric": _EXTRACTOR,
+    "--total-running-requests-metric": _EXTRACTOR,
+    "--metrics-cert-dir": _NO_METRICS_TLS,
+    "--metrics-client-ca-file": _NO_METRICS_TLS,
+    "--tls-cipher-suites": "gRPC reads them from the environment, as GRPC_SSL_CIPHER_SUITES",
+}
+"""Flags that somebody relies on where they are given, and what to do instead."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +75,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         eds_file: File in which Envoy finds the endpoints; None: none is written.
         rename_answers: Answers to rewritten requests name the client's model.
         subset_hints: Hints of the data plane narrow the candidates.
+        open_debug: Clients on other machines may read `/debug/*`, too.
+        explains: Clients may ask for decisions in a header.
+        legacy_metric_names: Metrics have their older names, too.
+        tracing: Spans are sent to an OpenTelemetry collector.
+        pool_name: What metrics call the pool.
         bounds: What an index may take.
         state_dir: Folder that keeps what the next router can go on with; None: nothing is kept.
         state_interval_s: Time between two savings.
@@ -85,9 +101,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     eds_file: Path | None
     max_body_bytes: int
     usage_sample: int
+    emit_scores: bool
     allow_kv_transfer_params: bool
     rename_answers: bool
     subset_hints: bool
+    open_debug: bool
+    explains: bool
+    legacy_metric_names: bool
+    tracing: bool
+    pool_name: str
     metrics_interval_s: float | None
     drain_s: float
     bounds: Bounds
@@ -107,20 +129,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--metrics-port", type=flags.port, default=9090, help="port of metrics and debug pages")
     add("--tokenizer-socket", type=Path, default=DEFAULT_SOCKET, help="the sidecar's Unix socket")
     add("--max-body-bytes", type=flags.body_bytes, default=64 * 1024 * 1024)
+    add("--pool-name", default="", metavar="NAME", help="what metrics call the pool")
     add("--usage-sample", type=flags.count, default=50, metavar="N", help="read usage of 1 in N")
     add("--refresh-metrics-interval", type=flags.duration, help="between two scrapes; default 1s")
     add("--drain-timeout", type=flags.duration, default=30.0, help="picking goes on so long")
     add("--cert-path", type=Path, metavar="DIR", help="tls.key and tls.crt of the ext_proc port")
     add("--eds-file", type=Path, metavar="FILE", help="keep the endpoints here, for Envoy")
     add("--log-format", choices=("json", "text"), default="json")
+    add("--log-level", choices=log.LEVELS, default="info", help="leave out what is below")
     flags.add_index_flags(parser)
     switch = flags.add_switch
     switch(parser, "--secure-serving", default=True, text="TLS with a self-signed certificate")
     switch(parser, "--health-checking", default=True, text="on the ext_proc port: always there")
     switch(parser, "--enable-cert-reload", default=False, text="follow the files of --cert-path")
     switch(parser, "--disable-endpoint-subset-filter", default=False, text="ignore subset hints")
+    switch(parser, "--emit-endpoint-scores", default=False, text="tell them in dynamic metadata")
     flags.add_rename_flag(parser)
     switch(parser, "--allow-kv-transfer-params", default=False, text="let clients send them")
+    flags.add_debug_flags(parser)
+    add("--tls-min-version", type=flags.tls_version, help="VersionTLS12, which gRPC keeps anyway")
+    for name, instead in REFUSED.items():
+        add(name, type=flags.refused(instead), help=argparse.SUPPRESS)
     for name in IGNORED:
         add(name, nargs="?", action="append", dest="ignored", help=argparse.SUPPRESS)
 
@@ -153,9 +182,15 @@ def options(arguments: argparse.Namespace) -> Options:
         tokenizer_socket=str(arguments.tokenizer_socket),
         max_body_bytes=arguments.max_body_bytes,
         usage_sample=arguments.usage_sample,
+        emit_scores=arguments.emit_endpoint_scores,
         allow_kv_transfer_params=arguments.allow_kv_transfer_params,
         rename_answers=arguments.rewrite_response_model,
         subset_hints=not arguments.disable_endpoint_subset_filter,
+        open_debug=arguments.open_debug,
+        explains=arguments.explain_header,
+        legacy_metric_names=arguments.legacy_metric_names,
+        tracing=arguments.tracing,
+        pool_name=arguments.pool_name,
         metrics_interval_s=_metrics_interval(arguments),
         drain_s=arguments.drain_timeout,
         bounds=Bounds(arguments.index_bytes or None, arguments.index_bytes_per_endpoint or None),
@@ -190,7 +225,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     chosen = options(arguments)
     # Standard output: whoever starts the router reads its events there.
-    log.configure(arguments.log_format, sys.stdout)
+    log.configure(arguments.log_format, sys.stdout, arguments.log_level)
     if arguments.ignored:
         structlog.get_logger().warning("flags.ignored", known=IGNORED)
     return run_service(lambda ready, stop: serve(chosen, ready, stop), DiscoveryError)

@@ -52,19 +52,19 @@ class Engine(msgspec.Struct, frozen=True):
         yield self.host, REPLAY_PORT, "--engine-host"
 
 
-def engines(arguments: argparse.Namespace) -> Iterator[Engine]:
-    """What the flags of `up` ask for. Raises StartError."""
+def engines(arguments: argparse.Namespace, *, pd: bool) -> Iterator[Engine]:
+    """What the flags of `up` ask for; `pd`: in two roles. Raises StartError."""
     count, port = arguments.engines, arguments.engine_port
     try:
         first = ipaddress.ip_address(arguments.engine_host)
     except ValueError as error:
         raise StartError(f"--engine-host: {error}") from error
-    if arguments.pd and count < 2:
-        raise StartError(f"--pd takes at least 2 engines, got --engines={count}")
-    if arguments.pd and port + BEHIND > 65535:
+    if pd and count < 2:
+        raise StartError(f"prefill and decode take at least 2 engines, got --engines={count}")
+    if pd and port + BEHIND > 65535:
         raise StartError(f"--engine-port: {port + BEHIND} is needed, too, and is no port")
     for i in range(count):
-        role = "" if not arguments.pd else "prefill" if i < count // 2 else "decode"
+        role = "" if not pd else "prefill" if i < count // 2 else "decode"
         yield Engine(str(first + i), port, role)
 
 
@@ -83,9 +83,13 @@ def _entry(name: str, engine: Engine) -> Mapping[str, object]:
     return entry | ({"labels": {ROLE_LABEL: engine.role}} if engine.role else {})
 
 
-def engine_command(engine: Engine, model: str, directory: Path) -> list[str]:
-    """The engine itself."""
+def engine_command(
+    engine: Engine, model: str, directory: Path, block_size: int | None = None
+) -> list[str]:
+    """The engine itself; without a block size it has its default."""
     flags = [f"--host={engine.host}", f"--port={engine.own_port}", f"--model={model}={directory}"]
+    if block_size is not None:
+        flags.append(f"--block-size={block_size}")
     return python("engine", *flags, *(["--kv-transfer"] if engine.role else []))
 
 

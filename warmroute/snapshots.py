@@ -21,6 +21,12 @@ from warmroute.errors import StartError
 log = structlog.get_logger(__name__)
 
 
+def check_folder(folder: Path) -> None:
+    """Raises StartError where nothing can be kept there."""
+    if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
+        raise StartError(f"--state-dir: {folder} is no folder that can be written to")
+
+
 class Snapshots:
     """One index's file in a folder.
 
@@ -37,8 +43,7 @@ class Snapshots:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` gives seconds since the epoch. Raises StartError where the folder is unusable."""
-        if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
-            raise StartError(f"--state-dir: {folder} is no folder that can be written to")
+        check_folder(folder)
         self.path = folder / f"index-{quote(prefix.name, safe='')}.snapshot"
         self.failed = 0
         self._prefix = prefix

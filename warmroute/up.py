@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usage-sample", type=flags.count, default=1, metavar="N", help="read usage of 1 in N")
     flags.add_index_flags(parser)
     flags.add_rename_flag(parser)
+    flags.add_debug_flags(parser)
     flags.add_switch(
         parser, "--allow-kv-transfer-params", default=False, text="let clients send it"
     )
@@ -126,7 +127,7 @@ async def _fail_when_ended(child: Child) -> None:
 def _children(plan: Plan) -> Iterator[Child]:
     model, directory = next(iter(plan.models.items()))
     for i, engine in enumerate(plan.engines, 1):
-        yield Child(f"engine-{i}", engine_command(engine, model, directory))
+        yield Child(f"engine-{i}", engine_command(engine, model, directory, plan.block_size))
         if engine.has_sidecar and plan.endpoints is not None:
             yield Child(f"sidecar-{i}", sidecar_command(engine, plan.endpoints))
     yield Child("tokenizer", tokenizer_command(plan))
@@ -184,7 +185,7 @@ def _greet(plan: Plan) -> None:
         url = _url(engine.host, engine.port, "")
         print(f"engine-{i}   ready  {url}  (simulated, model {model}{role})")
     print(f"tokenizer  ready  {plan.socket}  ({', '.join(plan.models)})")
-    print(f"router     ready  {_url(plan.bind, plan.http_port, '/debug/state')}")
+    print(f"router     ready  {_url(plan.bind, plan.http_port, '/')}")
     print(f"envoy      ready  {_url(plan.bind, plan.port, '')}")
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "{EXAMPLE}"}}]}}'
     url = _url(plan.bind, plan.port, "/v1/chat/completions")

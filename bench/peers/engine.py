@@ -54,6 +54,18 @@ def traffic(blocks_per_event: int, events: int) -> Traffic:
     )
 
 
+def sequence(tokens: Sequence[int]) -> list[bytes]:
+    """One sequence of these tokens, stored a few blocks at a time."""
+    messages: list[bytes] = []
+    step, parent = SEQUENCE_EVENTS * BLOCK_SIZE, None
+    for at in range(0, len(tokens), step):
+        part = tokens[at : at + step]
+        names = [at + number + 1 for number in range(0, len(part), BLOCK_SIZE)]
+        messages.append(_message(_stored(names, parent, part)))
+        parent = names[-1]
+    return messages
+
+
 class Publisher:
     """An engine's socket: everything is sent at once and waits for whoever is slower."""
 

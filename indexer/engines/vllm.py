@@ -25,15 +25,13 @@ from indexer.engines.layout import (
 from indexer.events import AllBlocksCleared, Batch, BlockRemoved, BlockStored, Event, Reason
 from indexer.groups import FULL_KINDS
 from indexer.hashing import TOKEN_BYTES, pack
+from indexer.media import tier_of
 
 _U64 = (1 << 64) - 1
 _NAME_BYTES = 8
 
 _TIERS: Mapping[str | None, str] = {None: GPU, "": GPU, "GPU": GPU, "CPU": CPU}
-"""Media as engines write them by default; others are looked up in lower case."""
-
-_SYNONYMS: Mapping[str, str] = {"cpu_pinned": CPU}
-"""Media that are another engine's word for a tier."""
+"""Media as engines write them by default; for others it is asked elsewhere."""
 
 _REMOTE = "REMOTE"
 """Locality of blocks in storage that several engines share."""
@@ -236,8 +234,4 @@ def _name(value: int | bytes) -> int:
 
 
 def _tier(medium: str | None) -> str:
-    tier = _TIERS.get(medium)
-    if tier is None:
-        lower = (medium or "").lower()
-        tier = _SYNONYMS.get(lower, lower)
-    return tier
+    return _TIERS.get(medium) or tier_of(medium or "")

@@ -9,6 +9,7 @@ import msgspec
 from router import catalog
 from router.config.inactive import INACTIVE
 from router.config.load import Config
+from router.config.motor_schema import Motor
 from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
 from router.scheduling.types import Profile
@@ -46,6 +47,10 @@ def explain(config: Config) -> Iterator[str]:
     yield ""
     yield "What is known of endpoints"
     yield from _sources(config)
+    if config.motor is not None:
+        yield ""
+        yield "Beside the router"
+        yield from _motor(config.motor)
     yield ""
     yield "Plugins, with the parameters they run with (* the default)"
     made = (*config.producers, config.admission.detector)
@@ -66,6 +71,18 @@ def explain_notes(notes: Sequence[Note], lines: Mapping[str, int | None]) -> Ite
             line = lines.get(note.path)
             where = f"{note.path}, line {line}" if line is not None else note.path
             yield f"  {where}: {note.text}"
+
+
+def _motor(motor: Motor) -> Iterator[str]:
+    yield _stage("conductor", [f"port {motor.port}", f"blocks of {motor.block_size} tokens"])
+    media = motor.media
+    if media.pool is not None:
+        yield _stage("pool", [media.backend, media.pool])
+    for name, port in (("cpu", media.cpu), ("disk", media.disk)):
+        if port is not None:
+            yield _stage(name, [f"events at tcp://*:{port} + rank"])
+    if motor.look_again_s:
+        yield _stage("streams", [f"looked for again every {motor.look_again_s} s"])
 
 
 def _way(config: Config) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""An EndpointPickerConfig's text -> built plugins. Corrects nothing silently.
+"""A configuration's text -> built plugins. Corrects nothing silently.
 
     text ──► data ──► EndpointPickerConfig ──► plugin instances ──► profiles, producers, sources
                                                                     └► checks that bind them
 
+A `user_config.json` of MindIE Motor, told by its content, becomes an EndpointPickerConfig first.
 Every mistake is a ConfigError that names its path and line. What is filled in, older, inactive or
 useless is a note of the result.
 """
@@ -24,6 +25,7 @@ from router.config import (
     filled,
     flow_control,
     handlers,
+    motor,
     parsers,
     plugins,
     producers,
@@ -35,6 +37,7 @@ from router.config import text as config_text
 from router.config.admission import Admission
 from router.config.data_layer import DataLayer
 from router.config.errors import ConfigError
+from router.config.motor_schema import Motor
 from router.config.notes import Note, NoteKind
 from router.config.plugins import Plugin
 from router.config.schema import EndpointPickerConfig
@@ -65,6 +68,7 @@ class Config(msgspec.Struct, frozen=True):
         answerers: Plugins that add to the headers of answers.
         plugins: Every instance of the file, by name.
         notes: What its author should be told.
+        motor: What runs beside the router, where the file is MindIE Motor's.
     """
 
     profiles: Mapping[str, Profile]
@@ -81,6 +85,7 @@ class Config(msgspec.Struct, frozen=True):
     answerers: tuple[Answerer, ...]
     plugins: Mapping[str, Plugin]
     notes: tuple[Note, ...]
+    motor: Motor | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,13 +106,22 @@ def load(text: str, running: Mapping[str, Plugin] = MappingProxyType({})) -> Con
     on, with what it remembers.
     """
     try:
-        return _built(decode.decode(config_text.parse(text)), running)
+        data = config_text.parse(text)
+        if isinstance(data, dict) and motor.is_motor(data):
+            return _of_motor(motor.translate(data), running)
+        return _built(decode.decode(data), running)
     except ConfigError as error:
         place = _PLACE.search(str(error))
         line = config_text.line_of(text, place[1]) if place else None
         if line is None:
             raise
         raise ConfigError(f"{error}, line {line}") from error
+
+
+def _of_motor(translated: motor.Translated, running: Mapping[str, Plugin]) -> Config:
+    """Notes are about the file as it stands, not about what it is translated to."""
+    built = _built(translated.config, running)
+    return msgspec.structs.replace(built, motor=translated.motor, notes=translated.notes)
 
 
 def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Config:

@@ -12,6 +12,9 @@ DESTINATION = "x-gateway-destination-endpoint"
 METADATA_NAMESPACE = "envoy.lb"
 """Dynamic metadata namespace that holds `DESTINATION` a second time."""
 
+SCORES = "x-gateway-destination-endpoint-scores"
+"""Key there of what each candidate scored, where that is asked for."""
+
 PREFILLER = "x-prefiller-host-port"
 PREFILL_RESULT = "x-warmroute-prefill"
 """Of an answer: what became of its prefill, from the decode engine's sidecar to the router."""
@@ -24,6 +27,8 @@ DATA_PARALLEL_RANK = "x-data-parallel-rank"
 DATA_PARALLEL = "x-data-parallel-host-port"
 CACHE_SOURCE = "x-kv-cache-source-host-port"
 REQUEST_ID = "x-request-id"
+TRACEPARENT = "traceparent"
+TRACESTATE = "tracestate"
 CONTENT_LENGTH = "content-length"
 CONTENT_ENCODING = "content-encoding"
 DROPPED_REASON = "x-llm-d-request-dropped-reason"
@@ -48,7 +53,14 @@ OBJECTIVE = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
 FAIRNESS_IDS = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 """On whose account a request goes; the first one counts."""
 
+EXPLAIN = "x-warmroute-explain"
+"""A client that sends it, with any value, asks why its request goes where it goes."""
+
+DECISION = "x-warmroute-decision"
+"""What it is told: the decision in one line, on the answer."""
+
 CONTROL = (
+    EXPLAIN,
     *OBJECTIVE,
     *FAIRNESS_IDS,
     *MODEL_REWRITE,

@@ -68,11 +68,13 @@ class Routing(msgspec.Struct, frozen=True):
         destination: ``ip:port``; several are joined by commas, best first.
         headers: Set besides.
         body: Sent instead of the client's, and not packed; None: the client's goes on.
+        scores: Endpoint address -> its total, where the data plane is told those too.
     """
 
     destination: str
     headers: Mapping[str, str] = {}
     body: bytes | None = None
+    scores: Mapping[str, float] = {}
 
 
 def routed(request: RequestReady, routing: Routing) -> Iterator[pb.ProcessingResponse]:
@@ -81,7 +83,7 @@ def routed(request: RequestReady, routing: Routing) -> Iterator[pb.ProcessingRes
     Yields one message, or in full duplex the headers' answer, the body and perhaps the trailers.
     """
     at_body = request.at is Phase.REQUEST_BODY and not request.echo
-    if routing.headers or routing.body is not None:
+    if routing.headers or routing.scores or routing.body is not None:
         yield _decision(routing, at_body)
     else:
         yield _plain_decision(routing.destination, at_body)
@@ -135,7 +137,7 @@ def _decision(routing: Routing, at_body: bool) -> pb.ProcessingResponse:
         removed = (*removed, names.CONTENT_ENCODING)
     mutation = pb.HeaderMutation(set_headers=_set(headers), remove_headers=removed)
     common = pb.CommonResponse(header_mutation=mutation)
-    metadata = _metadata(routing.destination)
+    metadata = _metadata(routing)
     if at_body:
         if routing.body is not None:
             common.body_mutation.body = routing.body
@@ -155,9 +157,13 @@ def _set(headers: Mapping[str, str]) -> list[pb.HeaderValueOption]:
     ]
 
 
-def _metadata(destination: str) -> struct_pb2.Struct:
-    string = struct_pb2.Value(string_value=destination)
-    inner = struct_pb2.Struct(fields={names.DESTINATION: string})
+def _metadata(routing: Routing) -> struct_pb2.Struct:
+    told = {names.DESTINATION: struct_pb2.Value(string_value=routing.destination)}
+    if routing.scores:
+        scores = {a: struct_pb2.Value(number_value=total) for a, total in routing.scores.items()}
+        totals = struct_pb2.Struct(fields=scores)
+        told[names.SCORES] = struct_pb2.Value(struct_value=totals)
+    inner = struct_pb2.Struct(fields=told)
     return struct_pb2.Struct(
         fields={names.METADATA_NAMESPACE: struct_pb2.Value(struct_value=inner)}
     )

@@ -119,7 +119,9 @@ class _Stream:
             case RequestReady() as ready:
                 routed = await self._director.route(ready.headers, ready.body, ready.subset)
                 self._routed = routed
-                routing = reply.Routing(routed.destination, routed.headers, routed.body)
+                routing = reply.Routing(
+                    routed.destination, routed.headers, routed.body, routed.scores
+                )
                 return reply.routed(ready, routing)
             case ResponseStarted() as started:
                 return (self._started(started),)

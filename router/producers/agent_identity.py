@@ -34,7 +34,7 @@ class AgentIdentity:
     """States SessionId and FairnessId where a request comes from an agent."""
 
     def __init__(self, name: str, parameters: AgentIdentityParameters) -> None:
-        self._name = name
+        self.name = name
         added = (header.lower() for header in parameters.additional_session_headers)
         self._headers = (*added, *SESSION_HEADERS)
 
@@ -42,8 +42,8 @@ class AgentIdentity:
         values = (request.headers.get(header, "").strip() for header in self._headers)
         session = next((value for value in values if value), "")
         if session:
-            facts.put(SessionId(session), self._name)
-            facts.put(FairnessId(session), self._name)
+            facts.put(SessionId(session), self.name)
+            facts.put(FairnessId(session), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         return None

@@ -37,7 +37,7 @@ class ApproxPrefix:
     """
 
     def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
-        self._name = name
+        self.name = name
         self._parameters = parameters
         self.index: ApproxIndex[int] = ApproxIndex()
 
@@ -54,11 +54,11 @@ class ApproxPrefix:
             for address, blocks in self.index.reach(names).items()
             if address not in asleep
         }
-        facts.put(PrefixMatch(len(names), size, held), self._name)
-        facts.put(_Prompt(names, size), self._name)
+        facts.put(PrefixMatch(len(names), size, held), self.name)
+        facts.put(_Prompt(names, size), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Sent[int] | None:
-        prompt = facts.get(_Prompt, self._name)
+        prompt = facts.get(_Prompt, self.name)
         if prompt is None:
             return None
         sent = Sent(self.index, decision, prompt.names)

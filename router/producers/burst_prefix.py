@@ -27,7 +27,7 @@ class BurstPrefix:
     """States PrefixMatch, after at most the window."""
 
     def __init__(self, name: str, parameters: BurstPrefixParameters) -> None:
-        self._name = name
+        self.name = name
         self._parameters = parameters
         self._window: _Window | None = None
         self._sent = InFlightLoad(name)
@@ -42,7 +42,7 @@ class BurstPrefix:
         address = await self._assigned(names, endpoints) if names else None
         blocks = len(names)
         full = {} if address is None else {address: HeldPrefix(0, {}, 0, float(blocks))}
-        facts.put(PrefixMatch(blocks, size, full), self._name)
+        facts.put(PrefixMatch(blocks, size, full), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease:
         return self._sent.decided(request, Facts(), decision)

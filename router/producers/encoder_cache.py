@@ -49,7 +49,7 @@ class EncoderCache:
     """
 
     def __init__(self, name: str, parameters: EncoderCacheParameters) -> None:
-        self._name = name
+        self.name = name
         self._capacity = parameters.cache_size_in_mb_per_server // ITEM_MB
         self.index: ApproxIndex[str] = ApproxIndex()
 
@@ -61,11 +61,11 @@ class EncoderCache:
         for name, weight in weights.items():
             for address in self.index.holders(name):
                 matched[address] = matched.get(address, 0.0) + weight
-        facts.put(EncoderCacheMatch(matched, sum(weights.values())), self._name)
-        facts.put(_Items(tuple(weights)), self._name)
+        facts.put(EncoderCacheMatch(matched, sum(weights.values())), self.name)
+        facts.put(_Items(tuple(weights)), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Sent[str] | None:
-        items = facts.get(_Items, self._name)
+        items = facts.get(_Items, self.name)
         if items is None:
             return None
         sent = Sent(self.index, decision, items.names)

@@ -43,7 +43,7 @@ def sources(endpoint: Endpoint, parameters: Parameters, *, notified: bool) -> It
         holder = Holder(endpoint.address, endpoint.rank)
         port = parameters.pod_discovery_config.socket_port + endpoint.rank
         replay = _replay(endpoint, endpoint.rank, parameters)
-        yield Source(holder, _dial(endpoint, port), topics, replay=replay)
+        yield Source(holder, dial(endpoint, port), topics, replay=replay)
 
 
 class Locator:
@@ -90,10 +90,11 @@ class Locator:
 
 def _replay(endpoint: Endpoint, rank: int, parameters: Parameters) -> str | None:
     port = parameters.pod_discovery_config.replay_socket_port
-    return _dial(endpoint, port + rank) if port else None
+    return dial(endpoint, port + rank) if port else None
 
 
-def _dial(endpoint: Endpoint, port: int) -> str:
+def dial(endpoint: Endpoint, port: int) -> str:
+    """A ZMQ address on the endpoint's host."""
     host = _host(endpoint)
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 

@@ -52,6 +52,12 @@ class Tokens(msgspec.Struct, frozen=True):
         return len(self.ids) // 4
 
 
+class Untokenized(msgspec.Struct, frozen=True):
+    """Why the prompt's tokens are not known, in a word."""
+
+    reason: str
+
+
 class HeldPrefix(msgspec.Struct, frozen=True):
     """How much of the prompt one endpoint holds.
 
@@ -91,10 +97,12 @@ class InFlight(msgspec.Struct, frozen=True):
     Attributes:
         requests: Endpoint address -> count; absent means none.
         tokens: Endpoint address -> tokens they still have to compute; absent means none.
+        held: Endpoint address -> tokens of their prompts, computed or not; absent means none.
     """
 
     requests: Mapping[str, int]
     tokens: Mapping[str, int] = _NOTHING
+    held: Mapping[str, int] = _NOTHING
 
 
 class Uncached(msgspec.Struct, frozen=True):
@@ -175,6 +183,11 @@ class Facts:
         """State a fact in a producer's name."""
         self._facts[type(fact), producer] = fact
         self._facts.setdefault((type(fact), ""), fact)
+
+    def producer_of(self, kind: type) -> str:
+        """Name of the producer whose fact of that type counts where none is named; else empty."""
+        first = self._facts.get((kind, ""))
+        return next((n for (_, n), fact in self._facts.items() if n and fact is first), "")
 
     def also(self, fact: object) -> Facts:
         """These facts and one more, which overrides one of its type."""

@@ -2,7 +2,8 @@
 
 A request counts from the pick to its end. The tokens of its prompt that an endpoint does not hold
 count until the answer starts: then they are computed. Where the prompt is computed at another
-endpoint than the answer, its tokens count there, and the request counts at both until then.
+endpoint than the answer, its tokens count there, and the request counts at both until then. All
+tokens of its prompt count as held as long as the request itself.
 """
 
 from __future__ import annotations
@@ -53,10 +54,11 @@ class InFlightLoad:
     """States InFlight, and Uncached where the prompt's tokens are known."""
 
     def __init__(self, name: str, parameters: InFlightLoadParameters = _PLAIN) -> None:
-        self._name = name
+        self.name = name
         self._parameters = parameters
         self._requests: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
+        self._prompts: dict[str, int] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -70,15 +72,15 @@ class InFlightLoad:
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         # The live mappings, not copies: a pick follows without awaiting, and no one writes to them.
-        facts.put(InFlight(self._requests, self._tokens), self._name)
+        facts.put(InFlight(self._requests, self._tokens, self._prompts), self.name)
         tokens = facts.get(Tokens)
         if tokens is not None:
             match = facts.get(PrefixMatch, self._parameters.prefix_match_info_producer_name)
             addresses = [endpoint.address for endpoint in endpoints]
-            facts.put(Uncached(uncached(tokens.count, match, addresses)), self._name)
+            facts.put(Uncached(uncached(tokens.count, match, addresses)), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> _Held:
-        state = facts.get(Uncached, self._name)
+        state = facts.get(Uncached, self.name)
         prompt = state.tokens if state is not None else {}
         output = self._output(request, facts)
         here, stages = decision.endpoint.address, [decision.prefill, decision.encode]
@@ -92,6 +94,11 @@ class InFlightLoad:
         charge = held.until_end if keep else held.until_response
         charge(self._tokens, computing, prompt.get(computing, 0))
         held.until_end(self._tokens, here, output)
+        tokens = facts.get(Tokens)
+        count = tokens.count if tokens is not None else 0
+        held.until_end(self._prompts, here, count)
+        if computing != here:
+            held.until_response(self._prompts, computing, count)
         return held
 
     def _output(self, request: Request, facts: Facts) -> int:

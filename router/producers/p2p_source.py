@@ -47,18 +47,18 @@ class P2PSource:
     """States nothing to others; adds the header."""
 
     def __init__(self, name: str, parameters: P2PSourceParameters) -> None:
-        self._name = name
+        self.name = name
         self._parameters = parameters
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        facts.put(_Peers(endpoints), self._name)
+        facts.put(_Peers(endpoints), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         return None
 
     def amended(self, request: Request, facts: Facts, decision: Decision) -> Decision:
         match = facts.get(PrefixMatch, self._parameters.prefix_match_info_producer_name)
-        peers = facts.get(_Peers, self._name)
+        peers = facts.get(_Peers, self.name)
         if match is None or peers is None:
             return decision
         prefill = decision.of(self._parameters.prefill_profile_name)

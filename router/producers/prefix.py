@@ -8,7 +8,7 @@ it, a failed request takes it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,12 +17,14 @@ from indexer.central import Central
 from indexer.feed import Source
 from indexer.prefix_index import Lookup, PrefixIndex
 from indexer.speculative import Ticket
+from router.config.motor_schema import MediaPorts
 from router.extproc.headers import DATA_PARALLEL_RANK
 from router.pool.endpoint import Endpoint
 from router.pool.models import ModelNames
 from router.producers import ranks
 from router.producers.event_sources import Locator, sources
 from router.producers.facts import Facts, HeldPrefix, MediaItem, PrefixMatch, Tokens
+from router.producers.media_sources import MediaSources
 from router.producers.prefix_parameters import UNBOUNDED, Bounds, PrecisePrefixParameters
 from router.producers.shared_storage import credited
 from router.request.types import Request
@@ -45,6 +47,8 @@ class PrecisePrefix:
         zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
         unusable: Tells which event streams no socket could be made for, and why.
         central: The streams of engines that connect to us, where there are any.
+        registered: Tells which streams of others are to be read into the same index.
+        same_size: Engines are expected to have blocks of exactly the index's size.
     """
 
     def __init__(
@@ -57,10 +61,12 @@ class PrecisePrefix:
         notified: bool,
         base_model: str | None = None,
         bounds: Bounds = UNBOUNDED,
+        media: MediaPorts | None = None,
     ) -> None:
         """`clock` gives monotonic seconds; `notified`: every endpoint of the pool is subscribed to.
 
-        `base_model` is the model of events whose topic and endpoint name none.
+        `base_model` is the model of events whose topic and endpoint name none; `media` tells where
+        events of lower tiers come from, beside the engines' own.
         """
         self.name = name
         self._parameters = parameters
@@ -82,7 +88,13 @@ class PrecisePrefix:
             tiers=tuple(self._weights),
             index_bytes=bounds.index_bytes,
             index_bytes_per_endpoint=bounds.index_bytes_per_endpoint,
+            pools=media is not None,
         )
+        self.registered: Callable[[], Iterable[Source]] = tuple
+        self.same_size = media is not None
+        self._media: MediaSources | None = None
+        if media is not None and self.index.pooling is not None:
+            self._media = MediaSources(media, self.index.pooling)
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         tokens = facts.get(Tokens)
@@ -150,9 +162,14 @@ class PrecisePrefix:
                 feed.base_model = model
         self._prove(served)
 
-    def sources(self, endpoint: Endpoint) -> Iterator[Source]:
-        """Event streams of an endpoint that should be read."""
-        return sources(endpoint, self._parameters.kv_events_config, notified=self._notified)
+    def sources(self, endpoints: Sequence[Endpoint]) -> Iterator[Source]:
+        """Event streams that should be read."""
+        for endpoint in endpoints:
+            events = self._parameters.kv_events_config
+            yield from sources(endpoint, events, notified=self._notified)
+        if self._media is not None:
+            yield from self._media.follow(endpoints)
+        yield from self.registered()
 
     def open_central(self, endpoints: Callable[[], Sequence[Endpoint]]) -> Central | None:
         """The streams of engines that connect to `zmq_endpoint`; None without such an address."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from indexer.media import tier_of
 from router.config.duration import seconds
 
 _BlockSize = Annotated[int, msgspec.Meta(ge=0, le=65536)]
@@ -148,4 +149,4 @@ class PrecisePrefixParameters(_Camel, frozen=True):
     @property
     def weights(self) -> dict[str, float]:
         """Tier -> weight, best tier first."""
-        return {t.name.lower(): t.weight for t in self.indexer_config.kv_cache_backend_configs}
+        return {tier_of(t.name): t.weight for t in self.indexer_config.kv_cache_backend_configs}

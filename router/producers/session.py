@@ -32,7 +32,7 @@ class SessionIds:
     """States SessionId where the request has one."""
 
     def __init__(self, name: str, parameters: SessionIdParameters) -> None:
-        self._name = name
+        self.name = name
         self._header = parameters.header_name.lower()
         self._cookie = parameters.cookie_name
 
@@ -43,7 +43,7 @@ class SessionIds:
         else:
             value = _cookie(headers.get("cookie", ""), self._cookie)
         if value:
-            facts.put(SessionId(value), self._name)
+            facts.put(SessionId(value), self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         return None

@@ -7,6 +7,7 @@ so that not every request pays for a backend that hangs.
 
 from __future__ import annotations
 
+import bisect
 import enum
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from router.pool.endpoint import Endpoint
 from router.producers.breaker import Breaker
-from router.producers.facts import Facts, Tokens
+from router.producers.facts import Facts, Tokens, Untokenized
 from router.producers.types import Lease
 from router.request.types import Request
 from router.scheduling.types import Decision
@@ -39,6 +40,10 @@ _BUDGET_USED_UP = frozenset({Missing.TIMEOUT, Missing.EXPIRED})
 """What cost a request all of its time: the backend did not answer, or said so at the end of it."""
 
 
+TIME_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Upper ends of the buckets of a histogram of times."""
+
+
 class TokenStats:
     """What became of the requests that were to be tokenized.
 
@@ -49,6 +54,8 @@ class TokenStats:
         connected: The backend is reached.
         connections: Connections opened since the start.
         not_ready: Models whose tokenizer cannot be used yet, and why.
+        took_s: Time that requests waited for the backend, added up, whatever they got.
+        took_buckets: How many waited up to each of `TIME_BUCKETS_S`, and above, each counted once.
         hanging: It used up its budget several times in a row and is left alone for a while.
     """
 
@@ -58,8 +65,15 @@ class TokenStats:
         self.missing: Counter[Missing] = Counter()
         self.connected = False
         self.connections = 0
+        self.took_s = 0.0
+        self.took_buckets = [0] * (len(TIME_BUCKETS_S) + 1)
         self.hanging = False
         self.not_ready: Sequence[str] = ()
+
+    def took(self, seconds: float) -> None:
+        """A request waited so long."""
+        self.took_s += seconds
+        self.took_buckets[bisect.bisect_left(TIME_BUCKETS_S, seconds)] += 1
 
 
 class Backend(Protocol):
@@ -77,7 +91,7 @@ class Backend(Protocol):
 
 
 class TokenProducer:
-    """States Tokens."""
+    """States Tokens, or Untokenized where it wanted to and could not."""
 
     def __init__(
         self,
@@ -91,26 +105,28 @@ class TokenProducer:
 
         `model_name`, where given, is used for every request. `clock` gives monotonic seconds.
         """
-        self._name = name
+        self.name = name
         self._backend = backend
         self._model_of = model_of
         self._model_name = model_name
+        self._clock = clock
         self._breaker = Breaker(clock)
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         if not request.prompt_known:
             return
         if request.token_ids is not None:
-            facts.put(Tokens(request.token_ids), self._name)
+            facts.put(Tokens(request.token_ids), self.name)
             return
         stats = self._backend.stats
         tokens = await self._ask(request)
         if isinstance(tokens, Missing):
             stats.missing[tokens] += 1
+            facts.put(Untokenized(str(tokens)), self.name)
             return
         stats.tokenized += 1
         stats.partial += tokens.partial
-        facts.put(tokens, self._name)
+        facts.put(tokens, self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> Lease | None:
         return None
@@ -118,8 +134,9 @@ class TokenProducer:
     async def _ask(self, request: Request) -> Tokens | Missing:
         if not self._breaker.allows():
             return Missing.BREAKER_OPEN
-        model = self._model_name or self._model_of(request.model)
+        model, began = self._model_name or self._model_of(request.model), self._clock()
         tokens = await self._backend.tokenize(model, request)
+        self._backend.stats.took(self._clock() - began)
         self._breaker.record(failed=isinstance(tokens, Missing) and tokens in _BUDGET_USED_UP)
         self._backend.stats.hanging = self._breaker.is_open
         return tokens

@@ -15,11 +15,11 @@ class Topology:
     """States TopologyLabels."""
 
     def __init__(self, name: str, labels: TopologyLabels) -> None:
-        self._name = name
+        self.name = name
         self._labels = labels
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
-        facts.put(self._labels, self._name)
+        facts.put(self._labels, self.name)
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
         """Labels do not depend on picks."""

@@ -57,7 +57,13 @@ class Amender(Follower, Protocol):
 
 
 class Producer(Follower, Protocol):
-    """States facts about a request."""
+    """States facts about a request.
+
+    Attributes:
+        name: Instance name.
+    """
+
+    name: str
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         """Put facts. What cannot be known is left out and counted; never raises for that."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 
+import zstandard
+
 from router.errors import BadRequest, BodyTooLarge
 
 MAX_MEMBERS = 4096
 """Of one gzip body: clients send one, and tools that pack in blocks one for each 64 KiB or more."""
 
 PIECE_BYTES = 64 * 1024
+
+_WINDOW_BYTES = 8 * 1024 * 1024
+"""Largest window of zstd that HTTP allows (RFC 9659)."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
@@ -33,7 +38,7 @@ def unpack(coding: str, body: bytes, max_bytes: int) -> bytes:
     """Raises BadRequest for what is no such coding, BodyTooLarge above `max_bytes` unpacked."""
     try:
         return _UNPACK[coding](body, max_bytes)
-    except zlib.error as error:
+    except (zlib.error, zstandard.ZstdError) as error:
         raise BadRequest(f"cannot unpack the request body: {error}") from error
 
 
@@ -61,8 +66,7 @@ class _Unpacking:
             end += len(piece)
             self._left -= len(unpacked)
             if self._left < 0:
-                most = self._max_bytes
-                raise BodyTooLarge(f"the request body unpacks to more than {most} bytes")
+                raise _too_large(self._max_bytes)
             self.parts.append(unpacked)
         return end - len(inflating.unused_data)
 
@@ -89,8 +93,23 @@ def _deflate(body: bytes, max_bytes: int) -> bytes:
     return b"".join(unpacking.parts)
 
 
+def _zstd(body: bytes, max_bytes: int) -> bytes:
+    """One frame after the other. One that ends too early unpacks to a text that does."""
+    unpacking = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+    with unpacking.stream_reader(body, read_across_frames=True) as reader:
+        unpacked = reader.read(max_bytes + 1)
+    if len(unpacked) > max_bytes:
+        raise _too_large(max_bytes)
+    return unpacked
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the request body unpacks to more than {max_bytes} bytes")
+
+
 _UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,
+    "zstd": _zstd,
 }

@@ -17,6 +17,11 @@ KEPT_OUT = "kept-out"
 NEWCOMERS = "newcomers"
 """What they call the one that leaves out endpoints which just came."""
 
+_WHY: Mapping[str, str] = {
+    KEPT_OUT: "its last answers failed",
+    NEWCOMERS: "it just came and is given work step by step",
+}
+
 
 def schedule(
     profile: Profile,
@@ -50,6 +55,7 @@ def schedule(
         totals=dict(zip(addresses, totals, strict=True)),
         scores=scores,
         dropped=dropped,
+        weights={scorer.name: scorer.weight for scorer in profile.scorers},
     )
 
 
@@ -72,7 +78,7 @@ def _narrowed(
         except NoEndpoints:
             # Roles or labels leave none of the others: one that failed is better than nobody.
             return _filtered(profile, request, endpoints, facts)
-        return left, (_dropped(KEPT_OUT, endpoints, others), *dropped)
+        return left, (_dropped(KEPT_OUT, _WHY[KEPT_OUT], endpoints, others), *dropped)
     return _filtered(profile, request, endpoints, facts)
 
 
@@ -86,7 +92,7 @@ def _without_new(
     others = [e for e in endpoints if e.address not in new.addresses]
     if not others or len(others) == len(endpoints):
         return endpoints, dropped
-    return others, (*dropped, _dropped(NEWCOMERS, endpoints, others))
+    return others, (*dropped, _dropped(NEWCOMERS, _WHY[NEWCOMERS], endpoints, others))
 
 
 def _filtered(
@@ -96,14 +102,14 @@ def _filtered(
     for named in profile.filters:
         kept = _kept(named, request, endpoints, facts)
         if len(kept) < len(endpoints):
-            dropped.append(_dropped(named.name, endpoints, kept))
+            dropped.append(_dropped(named.name, named.plugin.why, endpoints, kept))
         endpoints = kept
     return endpoints, tuple(dropped)
 
 
-def _dropped(step: str, before: Sequence[Endpoint], after: Sequence[Endpoint]) -> Dropped:
+def _dropped(step: str, why: str, before: Sequence[Endpoint], after: Sequence[Endpoint]) -> Dropped:
     stayed = {endpoint.address for endpoint in after}
-    return Dropped(step, tuple(e.address for e in before if e.address not in stayed))
+    return Dropped(step, tuple(e.address for e in before if e.address not in stayed), why)
 
 
 def _kept(

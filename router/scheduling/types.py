@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from router.producers.facts import Facts
 from router.request.types import Request
 
 _NO_HEADERS: Mapping[str, str] = {}
+
+_NO_WEIGHTS: Mapping[str, float] = {}
 
 _Built_co = TypeVar("_Built_co", covariant=True)
 
@@ -30,9 +32,14 @@ class Filter(Protocol):
 
     Attributes:
         by_load: It drops for load, so an empty result means 429 and not 503.
+        why: What is wrong with those it drops, in a few words.
     """
 
-    by_load: ClassVar[bool]
+    @property
+    def by_load(self) -> bool: ...
+
+    @property
+    def why(self) -> str: ...
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
@@ -103,10 +110,12 @@ class Dropped(msgspec.Struct, frozen=True):
     Attributes:
         filter: The filter's name.
         addresses: Endpoints it dropped.
+        why: What is wrong with them, in a few words.
     """
 
     filter: str
     addresses: tuple[str, ...]
+    why: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -118,6 +127,7 @@ class Outcome(msgspec.Struct, frozen=True):
         totals: Weighted total per candidate address.
         scores: Scorer name -> address -> its unweighted score.
         dropped: What each filter took out, in order.
+        weights: Scorer name -> what its score counts.
     """
 
     profile: str
@@ -125,6 +135,7 @@ class Outcome(msgspec.Struct, frozen=True):
     totals: Mapping[str, float]
     scores: Mapping[str, Mapping[str, float]]
     dropped: tuple[Dropped, ...]
+    weights: Mapping[str, float] = _NO_WEIGHTS
 
     @property
     def endpoint(self) -> Endpoint:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from router.pool.gpus import GpuScraper
 from router.pool.scrape import Scraper
-from router.telemetry.metrics import Sample, Values
+from router.telemetry.samples import Sample, Values
 
 METRICS, MODELS, GPUS = "metrics-data-source", "models-data-source", "dcgm-data-source"
 

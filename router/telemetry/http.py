@@ -11,14 +11,27 @@ from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from router.config.duration import seconds
+from router.config.errors import ConfigError
 from router.errors import RouterError
 from router.telemetry.decisions import Decisions
+from router.telemetry.loopback import loopback_only
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.document import document
+from router.telemetry.page.overview import Overviews
+from router.telemetry.page.stream import EventStreams
 
 Match = Callable[[bytes], Awaitable[Mapping[str, Any]]]
 """Body of ``POST /debug/match`` -> its answer. Raises RouterError."""
 
+Findings = Callable[[float | None], Mapping[str, Any]]
+"""What is wrong; the argument is for how long events may stay away, in seconds."""
+
 DEFAULT_LIMIT = 50
+
+
+def _no_findings(silence_s: float | None) -> Mapping[str, Any]:
+    return {"findings": []}
 
 
 class Pages:
@@ -26,9 +39,12 @@ class Pages:
 
     Attributes:
         match: Who answers; None where no precise prefix producer is configured now.
+        doctor: What is wrong, and what mends it.
+        open_debug: Clients on other machines may read everything, too.
         ready: Discovery has synced and ext_proc serves.
         degraded: What works less well than it should, in a few words each.
         state: Everything worth knowing, as JSON-able data.
+        overviews: What the live page shows.
     """
 
     def __init__(
@@ -39,24 +55,34 @@ class Pages:
         ready: Callable[[], bool],
         degraded: Callable[[], Sequence[str]],
         state: Callable[[], Mapping[str, Any]],
+        overviews: Overviews,
         match: Callable[[], Match | None],
         max_body_bytes: int,
+        doctor: Findings = _no_findings,
+        open_debug: bool = False,
     ) -> None:
         self.metrics = metrics
         self.decisions = decisions
         self.ready = ready
         self.degraded = degraded
         self.state = state
+        self.overviews = overviews
         self.match = match
         self.max_body_bytes = max_body_bytes
+        self.doctor = doctor
+        self.open_debug = open_debug
 
 
 def application(pages: Pages) -> web.Application:
     """All routes."""
-    app = web.Application(client_max_size=pages.max_body_bytes)
+    guards = () if pages.open_debug else (loopback_only,)
+    app = web.Application(client_max_size=pages.max_body_bytes, middlewares=guards)
     handlers = _Handlers(pages)
+    streams = EventStreams(pages.overviews, pages.decisions)
+    app.on_shutdown.append(streams.close)
     app.add_routes(
         [
+            web.get("/", handlers.page),
             web.get("/metrics", handlers.metrics),
             web.get("/healthz", handlers.healthz),
             web.get("/readyz", handlers.readyz),
@@ -64,6 +90,9 @@ def application(pages: Pages) -> web.Application:
             web.get("/debug/decisions", handlers.decisions),
             web.get("/debug/decisions/{request_id:.+}", handlers.decision),
             web.get("/debug/state", handlers.state),
+            # No HEAD: it would wait for an end that does not come.
+            web.get("/debug/events", streams.handle, allow_head=False),
+            web.get("/debug/doctor", handlers.doctor),
         ]
     )
     return app
@@ -73,8 +102,11 @@ class _Handlers:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 
+    async def page(self, request: web.Request) -> web.Response:
+        return web.Response(body=document().body, headers=document().headers)
+
     async def metrics(self, request: web.Request) -> web.Response:
-        text = generate_latest(self._pages.metrics.registry)
+        text = generate_latest(self._pages.metrics.published)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def healthz(self, request: web.Request) -> web.Response:
@@ -106,6 +138,14 @@ class _Handlers:
         if record is None:
             return _error(404, f"no decision of request {request_id!r} is kept")
         return _json(record)
+
+    async def doctor(self, request: web.Request) -> web.Response:
+        silence = request.query.get("silence")
+        try:
+            silence_s = None if silence is None else seconds(silence, "silence")
+        except ConfigError as error:
+            return _error(400, str(error))
+        return _json(self._pages.doctor(silence_s))
 
     async def state(self, request: web.Request) -> web.Response:
         return _json(self._pages.state())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import structlog
 
 from router.errors import RouterError
@@ -11,22 +13,43 @@ from router.telemetry.metrics import Metrics
 log = structlog.get_logger()
 
 
+class Reader(Protocol):
+    """Is told of each request, too; of one that was refused there is no end."""
+
+    def routed(self, record: Record) -> None:
+        """It has its endpoint."""
+        ...
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        """It was refused."""
+        ...
+
+    def ended(self, record: Record) -> None:
+        """Its exchange is over."""
+        ...
+
+
 class Journal:
     """The director's observer. One line a request, at its end; never a prompt."""
 
-    def __init__(self, metrics: Metrics, decisions: Decisions) -> None:
+    def __init__(self, metrics: Metrics, decisions: Decisions, *readers: Reader) -> None:
         self._metrics = metrics
         self._decisions = decisions
+        self._readers = readers
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
         self._decisions.add(record)
         self._metrics.routed(record)
+        for reader in self._readers:
+            reader.routed(record)
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
         self._decisions.add(record)
         self._metrics.refused(record, error)
+        for reader in self._readers:
+            reader.refused(record, error)
         log.info(
             "request.ended",
             request_id=record.request_id,
@@ -42,6 +65,8 @@ class Journal:
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         self._metrics.ended(record)
+        for reader in self._readers:
+            reader.ended(record)
         usage, endpoint = record.usage, record.endpoint or ""
         log.info(
             "request.ended",
@@ -57,6 +82,7 @@ class Journal:
             took_ms=round(record.took_ms, 2),
             duration_ms=round(record.duration_ms or 0.0, 1),
             **_prefill(record),
+            **({"fallbacks": list(record.fallbacks)} if record.fallbacks else {}),
         )
 
 
@@ -64,4 +90,4 @@ def _prefill(record: Record) -> dict[str, str | None]:
     """Of a request that was prefilled elsewhere, where and with what result."""
     if record.prefill is None:
         return {}
-    return {"prefill": record.prefill, "prefill_result": record.prefill_result}
+    return {"prefill": record.prefill.endpoints[0], "prefill_result": record.prefill_result}

@@ -7,154 +7,120 @@ they mean in llm-d; ``warmroute_`` ones are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from router.errors import RouterError
 from router.request.usage import Usage
+from router.telemetry import buckets
+from router.telemetry.counts import Counts, Names
 from router.telemetry.decisions import Record
+from router.telemetry.legacy import WithLegacyNames
+from router.telemetry.samples import Source, Sources, described
 
 REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
-
-DURATION_BUCKETS = (
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45,
-    60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
-)  # fmt: skip
-"""Seconds; llm-d's buckets, so that its dashboards fit."""
-
-DECISION_BUCKETS = (
-    0.0001,
-    0.0002,
-    0.0005,
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1,
-    2,
-)
-
-PER_TOKEN_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-
-TOKEN_BUCKETS = (1, *(2**n for n in range(3, 21)))
 
 OTHER_MODELS = "other"
 """What models are called together that no endpoint serves: clients invent names freely."""
 
+MAX_FAIRNESS_IDS = 1000
+"""Clients invent these, too: further ones are counted under one name."""
 
-Values = Mapping[tuple[str, ...], float]
-"""Label values -> value."""
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """One value that somebody else counts.
-
-    Attributes:
-        name: Metric name, a counter's without ``_total``.
-        help: One sentence.
-        counter: A counter; else a gauge.
-        values: Label values -> value.
-        labels: Label names.
-    """
-
-    name: str
-    help: str
-    values: Values
-    labels: Sequence[str] = ()
-    counter: bool = False
+OTHER_FAIRNESS_ID = "other"
 
 
-class Source(Protocol):
-    """Whoever counts something."""
-
-    def __call__(self) -> Iterable[Sample]:
-        """What it counts, now."""
-        ...
-
-
-class _Sources:
-    """A collector that asks the sources."""
-
-    def __init__(self) -> None:
-        self.sources: list[Callable[[], Iterable[Sample]]] = []
-
-    def collect(self) -> Iterator[Metric]:
-        for source in self.sources:
-            for sample in source():
-                family = CounterMetricFamily if sample.counter else GaugeMetricFamily
-                metric = family(sample.name, sample.help, labels=sample.labels)
-                for labels, value in sample.values.items():
-                    metric.add_metric(labels, value)
-                yield metric
-
-
-class _ModelMetrics(msgspec.Struct):
-    """The series that every request of a model touches; `gaps` once an answer was streamed."""
+class _Series(msgspec.Struct):
+    """The series that every request with these labels touches; `gaps` once one was streamed."""
 
     labels: tuple[str, ...]
     requests: Counter
+    running: Gauge
+    size: Histogram
     duration: Histogram
     gaps: Histogram | None = None
 
 
 class Metrics:
-    """The router's registry; told of each request as an Observer of the director."""
+    """The router's registry; told of each request as an Observer of the director.
 
-    def __init__(self, is_served: Callable[[str], bool]) -> None:
-        """`is_served` tells the model names that become label values."""
+    Attributes:
+        registry: Everything under its present name.
+        published: What the metrics page shows.
+    """
+
+    def __init__(
+        self,
+        is_served: Callable[[str], bool],
+        *,
+        endpoint: Callable[[str], tuple[str, str]] = lambda address: (address, ""),
+        plugin: Callable[[str], str] = lambda name: name,
+        legacy_names: bool = False,
+    ) -> None:
+        """`is_served` tells the model names that become label values.
+
+        `endpoint`: name and namespace of an address. `plugin`: type of an instance name.
+        `legacy_names`: publish what has an older name under that, too.
+        """
         self._is_served = is_served
         self.registry = CollectorRegistry()
-        self._sources = _Sources()
+        self.published = WithLegacyNames(self.registry) if legacy_names else self.registry
+        self._sources = Sources()
         self.registry.register(self._sources)
-        self._models: dict[tuple[str, str], _ModelMetrics] = {}
+        self._counts = Counts(Names(self._shown, endpoint, plugin))
+        self.watch(self._counts.samples)
+        self._series: dict[tuple[str, ...], _Series] = {}
+        self._fairness_ids: set[str] = set()
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
-        self._duration = self._histogram(
-            "request_duration_seconds", "From the pick to the end.", DURATION_BUCKETS
+        self._running = Gauge(
+            "llm_d_epp_request_running",
+            described("llm_d_epp_", "Requests between pick and end."),
+            REQUEST_LABELS,
+            registry=self.registry,
         )
-        self._input = self._histogram("request_input_tokens", "Prompt tokens.", TOKEN_BUCKETS)
-        self._output = self._histogram("request_output_tokens", "Generated tokens.", TOKEN_BUCKETS)
+        self._duration = self._histogram(
+            "request_duration_seconds", "From the pick to the end.", buckets.DURATION_S
+        )
+        self._size = self._histogram("request_size_bytes", "Of bodies shown.", buckets.BYTES)
+        self._answer_size = self._histogram(
+            "response_size_bytes", "Of bodies of answers that are seen.", buckets.ANSWER_BYTES
+        )
+        self._input = self._histogram("request_input_tokens", "Prompt tokens.", buckets.TOKENS)
+        self._output = self._histogram("request_output_tokens", "Generated tokens.", buckets.TOKENS)
         self._cached = self._histogram(
             "request_cached_tokens",
             "Prompt tokens the engine reused, as it reports.",
-            TOKEN_BUCKETS,
+            buckets.TOKENS,
         )
         self._first = Histogram(
             "llm_d_epp_request_ttft_seconds",
-            "From the pick to the first piece of the answer, where its body is seen.",
+            described("llm_d_epp_", "From the pick to the answer's first piece, where seen."),
             (*REQUEST_LABELS, "streaming"),
-            buckets=DURATION_BUCKETS,
+            buckets=buckets.DURATION_S,
             registry=self.registry,
         )
         self._gaps = self._histogram(
             "request_streaming_itl_seconds",
             "Between two pieces of a streamed answer, where its body is seen.",
-            PER_TOKEN_BUCKETS,
+            buckets.PER_TOKEN_S,
         )
         self._per_token = self._histogram(
             "request_streaming_tpot_seconds",
             "Per generated token after the first, of streamed answers whose usage is read.",
-            PER_TOKEN_BUCKETS,
+            buckets.PER_TOKEN_S,
         )
         self._normalized = self._histogram(
             "request_ntpot_seconds",
             "Whole time per generated token, where usage is read.",
-            PER_TOKEN_BUCKETS,
+            buckets.PER_TOKEN_S,
         )
         self._decision = Histogram(
             "llm_d_epp_scheduler_e2e_duration_seconds",
-            "From the last byte of a request to the pick.",
-            buckets=DECISION_BUCKETS,
+            described("llm_d_epp_", "From the last byte of a request to the pick."),
+            buckets=buckets.DECISION_S,
             registry=self.registry,
         )
         self._rewrites = self._counter(
@@ -182,13 +148,22 @@ class Metrics:
         self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
         self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
 
-    def watch(self, source: Callable[[], Iterable[Sample]]) -> None:
+    def timer(self, point: str, plugin: str) -> Callable[[float], None]:
+        """Takes what a plugin that is called at `point` takes, in seconds."""
+        return self._counts.timer(point, plugin)
+
+    def watch(self, source: Source) -> None:
         """Publish what `source` counts."""
         self._sources.sources.append(source)
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        self._of(record).requests.inc()
+        series = self._of(record)
+        series.requests.inc()
+        series.running.inc()
+        if record.request_bytes is not None:
+            series.size.observe(record.request_bytes)
+        self._counts.routed(record)
         self._decision.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
@@ -204,6 +179,7 @@ class Metrics:
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
+        self._counts.refused(record)
         model = self._of(record)
         model.requests.inc()
         self._errors.labels(*model.labels, error.kind).inc()
@@ -220,6 +196,9 @@ class Metrics:
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         model = self._of(record)
+        model.running.dec()
+        if record.response_bytes:
+            self._answer_size.labels(*model.labels).observe(record.response_bytes)
         if record.first_ms is not None:
             streaming = str(record.streamed).lower()
             self._first.labels(*model.labels, streaming).observe(record.first_ms / 1e3)
@@ -255,27 +234,41 @@ class Metrics:
             rest_s = (whole_ms - record.first_ms) / 1e3
             self._per_token.labels(*labels).observe(rest_s / (tokens - 1))
 
-    def _of(self, record: Record) -> _ModelMetrics:
-        """The series of a request's models; looked up once, since that costs."""
+    def _of(self, record: Record) -> _Series:
+        """The series of a request's labels; looked up once, since that costs."""
         name = self._shown(record.model)
         target = name
         if record.target_model and record.target_model != record.model:
             target = self._shown(record.target_model)
-        known = self._models.get((name, target))
+        labels = (name, target, self._fairness(record.fairness_id), str(record.priority))
+        known = self._series.get(labels)
         if known is not None:
             return known
-        labels = (name, target, "default-flow", "0")
-        made = _ModelMetrics(labels, self._requests.labels(*labels), self._duration.labels(*labels))
-        self._models[name, target] = made
+        made = self._series[labels] = _Series(
+            labels,
+            self._requests.labels(*labels),
+            self._running.labels(*labels),
+            self._size.labels(*labels),
+            self._duration.labels(*labels),
+        )
         return made
+
+    def _fairness(self, value: str) -> str:
+        if value not in self._fairness_ids:
+            if len(self._fairness_ids) >= MAX_FAIRNESS_IDS:
+                return OTHER_FAIRNESS_ID
+            self._fairness_ids.add(value)
+        return value
 
     def _shown(self, model: str) -> str:
         return model if self._is_served(model) else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
+        text = described("llm_d_epp_", text)
         return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
+        text = described("llm_d_epp_", text)
         return Histogram(
             f"llm_d_epp_{name}", text, REQUEST_LABELS, buckets=buckets, registry=self.registry
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -12,8 +13,10 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
-from router.telemetry import stream_faults, streams
-from router.telemetry.metrics import Sample, Values
+from router.telemetry import pool_samples, stream_faults, streams, tokenizer_samples
+from router.telemetry.samples import Histogram, Sample, Values
+
+PRECISE = "precise-prefix-cache-producer"
 
 
 class Discovery(Protocol):
@@ -69,6 +72,7 @@ class State:
         loads: Sequence[InFlightLoad],
         config: Configuration,
         prefill_outliers: Outliers | None = None,
+        pool_name: str = "",
     ) -> None:
         self.serving = False
         self._pool = pool
@@ -79,6 +83,7 @@ class State:
         self._prefixes = prefixes
         self._loads = loads
         self._config = config
+        self._pool_name = pool_name
         self._prefill_outliers = prefill_outliers or Outliers(lambda: 0.0)
 
     def degraded(self) -> list[str]:
@@ -148,10 +153,14 @@ class State:
             "degraded": self.degraded(),
         }
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[Sample | Histogram]:
         """What is counted elsewhere, for the metrics page."""
-        yield from self._pool_samples()
-        yield Sample("warmroute_streams_open", "ext_proc streams.", {(): self._exchanges.open})
+        yield from pool_samples.samples(self._pool.snapshot(), self._loads, self._pool_name)
+        left_out: Values = {(): float(len(self._discovery.warnings))}
+        yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
+        open_: Values = {(): float(self._exchanges.open)}
+        yield Sample("llm_d_epp_extproc_streams_inflight", "ext_proc streams.", open_)
+        yield Sample("warmroute_streams_open", "ext_proc streams.", open_)
         failed: Values = {(): float(self._exchanges.failed)}
         early: Values = {(): float(self._exchanges.ended_early)}
         text = "Ended with the headers of an answer that was to be streamed."
@@ -168,62 +177,26 @@ class State:
         yield Sample(
             "warmroute_config_reloads", "Of its file, when it changed.", reloads, ("result",), True
         )
-        for tokenizer in self._tokenizers:
-            yield from _tokenizer_samples(tokenizer)
+        yield from tokenizer_samples.samples(self._tokenizers)
         for prefix in self._prefixes:
             yield from _index_samples(prefix)
             yield from streams.samples(prefix)
-
-    def _pool_samples(self) -> Iterator[Sample]:
-        endpoints = self._pool.snapshot()
-        ready: Values = {(): float(sum(e.alive for e in endpoints))}
-        yield Sample("llm_d_epp_ready_endpoints", "Endpoints that can be picked.", ready)
-        left_out: Values = {(): float(len(self._discovery.warnings))}
-        yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
-        label = ("model_server_endpoint",)
-        waiting: Values = {
-            (e.address,): float(e.metrics.waiting)
-            for e in endpoints
-            if e.metrics is not None and e.metrics.waiting is not None
-        }
-        yield Sample("llm_d_epp_per_endpoint_queue_size", "Requests waiting.", waiting, label)
-        for load in self._loads:
-            counts: Values = {(a,): float(n) for a, n in load.requests.items()}
-            yield Sample("warmroute_inflight_requests", "From this router.", counts, label)
-            tokens: Values = {(a,): float(n) for a, n in load.tokens.items()}
-            yield Sample("warmroute_inflight_tokens", "They have to compute.", tokens, label)
-        hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in endpoints if e.metrics}
-        queries: Values = {
-            (e.address,): e.metrics.prefix_queries or 0.0 for e in endpoints if e.metrics
-        }
-        yield Sample("warmroute_engine_prefix_hits", "Tokens, as engines say.", hits, label, True)
-        yield Sample(
-            "warmroute_engine_prefix_queries", "Tokens, as engines say.", queries, label, True
-        )
-
-
-def _tokenizer_samples(tokenizer: Backend) -> Iterator[Sample]:
-    stats = tokenizer.stats
-    connected: Values = {(): float(stats.connected)}
-    yield Sample("warmroute_tokenizer_connected", "The backend is reached.", connected)
-    opened: Values = {(): float(stats.connections)}
-    yield Sample("warmroute_tokenizer_connections", "Opened.", opened, counter=True)
-    hanging: Values = {(): float(stats.hanging)}
-    yield Sample("warmroute_tokenizer_breaker_open", "It hangs and is left alone.", hanging)
-    done: Values = {(): float(stats.tokenized)}
-    yield Sample("warmroute_tokenized_requests", "With token ids.", done, counter=True)
-    partial: Values = {(): float(stats.partial)}
-    yield Sample("warmroute_partial_requests", "Up to their media only.", partial, counter=True)
-    missing: Values = {(str(reason),): float(n) for reason, n in stats.missing.items()}
-    yield Sample(
-        "warmroute_untokenized_requests", "Routed without token ids.", missing, ("reason",), True
-    )
 
 
 def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
     stats, name = prefix.index.stats(), prefix.name
     sizes: Values = {(name, table): float(n) for table, n in stats.sizes.items()}
     yield Sample("warmroute_index_entries", "By table.", sizes, ("producer", "table"))
+    held: Values = {(name, PRECISE): float(stats.sizes.get("blocks", 0))}
+    labels = ("plugin_name", "plugin_type")
+    yield Sample("llm_d_epp_prefix_indexer_size", "Blocks that are known.", held, labels)
+    parked: Counter[tuple[str, ...]] = Counter()
+    for holder, ledger in prefix.index.ledgers.items():
+        parked[name, holder.address, str(holder.rank)] += ledger.parked_blocks
+    yield Sample(
+        "warmroute_parked_blocks", "That wait for a parent.", parked,
+        ("producer", "model_server_endpoint", "rank"),
+    )  # fmt: skip
     taken: Values = {(name,): float(stats.bytes)}
     yield Sample("warmroute_index_bytes", "About what blocks take.", taken, ("producer",))
     bound: Values = {(name,): float(prefix.bounds.index_bytes or 0)}

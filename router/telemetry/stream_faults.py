@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from indexer.block import Holder, Trust
 from indexer.central import Central
+from indexer.conductor.registry import REGISTERED
 from indexer.events import Reason
 from indexer.feed import Feed
 from indexer.ledger import Ledger
@@ -29,6 +30,9 @@ def faults(prefix: PrecisePrefix) -> Iterator[str]:
     for holder, ledger in prefix.index.ledgers.items():
         for fault in of_engine(ledger, prefix.index.block_size):
             yield f"{_name(holder)}: {fault}"
+        size, sent = prefix.index.block_size, ledger.block_size
+        if prefix.same_size and sent not in (None, size):
+            yield f"{_name(holder)}: block_size is {size}, and it sends blocks of {sent}"
     for source, why in prefix.unusable().items():
         yield f"{_name(source.holder)}: no socket for {source.endpoint}: {why}"
     if prefix.central is not None:
@@ -94,4 +98,6 @@ def _some(counts: dict[str, int]) -> str:
 def _name(holder: Holder) -> str:
     if is_shared(holder):
         return f"storage {holder.address}"
+    if holder.address.startswith(REGISTERED):
+        return f"instance {holder.address.removeprefix(REGISTERED)} rank {holder.rank}"
     return f"endpoint {holder.address}" + (f" rank {holder.rank}" if holder.rank else "")

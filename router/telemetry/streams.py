@@ -9,7 +9,7 @@ from typing import Any
 from indexer.block import Trust
 from indexer.feed import Feed
 from router.producers.prefix import PrecisePrefix
-from router.telemetry.metrics import Sample, Values
+from router.telemetry.samples import Sample, Values
 from router.telemetry.stream_faults import of_stream
 
 _LABELS = ("producer", "model_server_endpoint", "rank")
@@ -80,3 +80,15 @@ def samples(prefix: PrecisePrefix) -> Iterator[Sample]:
     yield Sample("warmroute_kv_stream_lag_seconds", "From sent to received.", lag, _LABELS)
     by_trust: Values = {(prefix.name, str(trust)): float(trusted[trust]) for trust in Trust}
     yield Sample("warmroute_kv_streams", "Open, by trust.", by_trust, ("producer", "trust"))
+    pods = ("pod_identifier",)
+    received: Counter[tuple[str, ...]] = Counter()
+    again: Counter[tuple[str, ...]] = Counter()
+    for feed in prefix.index.feeds():
+        received[(feed.source.holder.address,)] += feed.stats.messages
+        again[(feed.source.holder.address,)] += max(feed.stats.connections - 1, 0)
+    name = "llm_d_epp_kv_cache_events"
+    yield Sample(f"{name}_messages_received", "Live messages.", received, pods, True)
+    text = "Times a lost connection came back."
+    yield Sample(f"{name}_subscriber_reconnections", text, again, pods, True)
+    open_: Values = {(): float(sum(trusted.values()))}
+    yield Sample(f"{name}_active_subscribers", "Event streams that are read.", open_)

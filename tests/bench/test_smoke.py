@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench import bodies, envoy_requests, idle, long_prompts
+from bench import bodies, envoy_requests, idle, long_prompts, telemetry
 from bench.load import Load
 from bench.measure import spend
 from bench.stack import StackError, stack
@@ -70,3 +70,9 @@ def test_a_process_that_does_not_start_is_an_error_with_its_last_words() -> None
     with pytest.raises(StackError, match="router ended by itself") as failed, stack(1, "--no-such"):
         pass
     assert any("--no-such" in note for note in failed.value.__notes__)
+
+
+def test_what_telemetry_adds_is_measured_beside_what_a_request_costs() -> None:
+    added, share = telemetry.figures(engines=1, runs=3, requests=20)
+    assert (added.unit, share.unit) == ("us", "%")
+    assert share.value > 0

@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from tests.router.config.test_llm_d_configs import BROKEN, FILES, FOLDER
+from tests.support import markdown
 from tests.support.echo_engine import EchoEngine, echo_engine
 from tests.support.ports import free_port, loopback_block
 from tests.support.processes import Fleet, command, router_and_envoy, until
+from tests.test_recipes import PAGES as RECIPES
 
 ROLES = ("decode", "prefill", "encode")
 
@@ -62,7 +64,7 @@ class Samples(Fleet):
 
 def on_loopback(path: Path, folder: Path) -> Path:
     """The configuration with its bind address rewritten."""
-    config = folder / "config.yaml"
+    config = folder / "bound.yaml"
     bound = f"tcp://127.0.0.1:{free_port()}"
     config.write_text(path.read_text().replace("tcp://0.0.0.0:5557", bound))
     return config
@@ -107,6 +109,17 @@ async def test_a_configuration_of_llm_d_routes(path: Path, tmp_path: Path) -> No
         _, headers = await fleet.chat([{"type": "text", "text": TEXT}, picture])
         expected = encode if path.stem in ENCODED else None
         assert headers.get("x-encoder-hosts-ports") == expected
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "images.md"])
+async def test_a_recipe_routes(name: str, tmp_path: Path) -> None:
+    (config,) = markdown.blocks(markdown.read(f"docs/recipes/{name}"), "yaml")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(config)
+    async with fleet_of(path, tmp_path) as fleet:
+        role, headers = await fleet.chat(TEXT)
+        assert role == "decode" or name != "long-contexts.md"
+        assert "x-prefiller-host-port" not in headers  # of fewer tokens than are worth it
 
 
 async def test_the_broken_one_starts_no_router(tmp_path: Path) -> None:

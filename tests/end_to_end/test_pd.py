@@ -112,9 +112,9 @@ async def test_a_prompt_is_prefilled_apart_and_answered_from_the_cache_next_time
         first, record = await fleet.complete(text)
         assert record["endpoint"] == fleet.decodes[0]
         assert record["stages"] == "prefill-decode"
-        assert record["prefill"] in fleet.prefills
+        assert record["prefill"]["endpoints"][0] in fleet.prefills
         assert record["prefill_result"] == "ok"
-        assert await fleet.prefilled(record["prefill"]) > 100
+        assert await fleet.prefilled(record["prefill"]["endpoints"][0]) > 100
         tokens = first["usage"]["prompt_tokens"]
 
         async def decode_holds() -> bool:
@@ -158,7 +158,7 @@ async def test_a_killed_prefill_engine_costs_no_request_and_is_left_alone(tmp_pa
         results = []
         for number in range(24):
             _, record = await fleet.complete(prompt(100 + number))
-            results.append((record["prefill"], record["prefill_result"]))
+            results.append((record["prefill"]["endpoints"][0], record["prefill_result"]))
         assert results.count((dead, "failed")) <= 3
         assert set(results[-6:]) == {(alive, "ok")}
         fleet.kill(alive.partition(":")[0])

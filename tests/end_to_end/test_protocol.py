@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import hashlib
 import io
@@ -308,11 +309,15 @@ async def test_the_same_prompt_is_known_by_whichever_api_it_comes(served: Served
         "/v1/responses": {"instructions": "s", "input": text},
         "/invocations": chat,
     }
-    tokens = []
-    for path, body in bodies.items():
-        packed = gzip.compress(msgspec.json.encode({"model": "tiny", **body}))
+
+    async def tokens(path: str) -> int | None:
+        packed = gzip.compress(msgspec.json.encode({"model": "tiny", **bodies[path]}))
         assert (await post(fleet, packed, path, content_encoding="gzip"))[0] == 200
         (record,) = (await fleet.get("/debug/decisions?limit=1"))["decisions"]
-        tokens.append(record["prompt_tokens"])
-    assert tokens[0] > 80
-    assert len(set(tokens)) == 1
+        told: int | None = record["prompt_tokens"]
+        return told
+
+    # A machine that is busy may have made the router give the tokenizer a rest.
+    told = {await until(functools.partial(tokens, path)) for path in bodies}
+    assert len(told) == 1
+    assert told.pop() > 80

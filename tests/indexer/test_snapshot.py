@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from indexer import frames, snapshot
@@ -207,3 +208,23 @@ def _with_format(data: bytes) -> bytes:
 def test_what_is_not_usable_is_named(spoil: Any, block_size: int, now: float, reason: str) -> None:
     with pytest.raises(NotUsable, match=reason):
         snapshot.decode(spoil(kept(warm())), block_size, now)
+
+
+def test_what_others_keep_for_an_engine_is_not_restored() -> None:
+    def pooled() -> PrefixIndex:
+        index = PrefixIndex(16, pools=True)
+        assert index.pooling is not None
+        index.pooling.elsewhere[E1] = frozenset({"cpu"})
+        return index
+
+    was, index = pooled(), pooled()
+    opened(was).receive(make.frames(0, make.stored(NAMES[:2])), 1.0)
+    below = was.open(Source(E1, "tcp://below", base_model="tiny", tiers=("cpu",)))
+    told = {"event_type": "stored", "seq_hashes": [*NAMES[:2]]}
+    below.receive([b"", bytes(8), msgspec.msgpack.encode([0, [told], 0])], 1.0)
+    assert was.blocks.blocks(E1) == {"gpu": 2, "cpu": 2}
+    opened(index)
+    found = snapshot.decode(kept(was), 16, 100.0)
+    assert len(found.streams) == 1
+    snapshot.restore(index, found, snapshot.matching(found, index.feeds()))
+    assert index.blocks.blocks(E1) == {"gpu": 2}

@@ -181,3 +181,21 @@ def test_the_age_of_what_is_confirmed_is_added_up_for_each_ticket() -> None:
     layer.expire(12.5)
     layer.confirm(E1, iter([A, C]))
     assert (layer.stats.confirmed, layer.stats.confirmed_age_s) == (2, 2.5 + 1.5)
+
+
+def test_each_holder_has_counts_of_its_own_until_it_is_forgotten() -> None:
+    layer = Speculative(HolderBits())
+    layer.record(E1, [A, B], 2.0)
+    ticket = layer.record(E2, [A, B, C], 9.0)
+    layer.confirm(E1, [A])
+    layer.expire(3.0)
+    layer.overrule(E2, [C])
+    layer.withdraw(ticket)
+    first, second = layer.by_holder[E1], layer.by_holder[E2]
+    assert (first.recorded, first.confirmed, first.expired) == (2, 1, 1)
+    assert (second.recorded, second.overruled, second.withdrawn) == (3, 1, 2)
+    layer.forget(E1)
+    layer.forget(E2)
+    layer.withdraw(ticket)
+    assert layer.by_holder == {}
+    assert layer.stats.recorded == 5

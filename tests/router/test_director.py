@@ -12,11 +12,14 @@ import pytest
 from router.director import Director
 from router.errors import BadRequest, NoEndpoints, NotCached, RouterError, Saturated, ShuttingDown
 from router.extproc import headers
+from router.lineup import Lineup
+from router.policy import Policy
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
 from router.pool.endpoint import Endpoint, EngineMetrics, ServedModels
 from router.pool.pool import Pool
-from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Tokens, Untokenized
 from router.producers.inflight import InFlightLoad
+from router.producers.types import Follower
 from router.request.types import Request
 from router.request.usage import Usage
 from router.routed import Reading, Routed
@@ -25,8 +28,15 @@ from router.scheduling.profiles.single import SingleProfileHandler
 from router.scheduling.schedule import schedule
 from router.scheduling.scorers.active_request import ActiveRequestScorer
 from router.scheduling.scorers.prefix_cache import PrefixCacheScorer
-from router.scheduling.types import Decision, Dropped, NamedScorer, Profile, ProfileHandler
-from router.telemetry.decisions import Record
+from router.scheduling.types import (
+    Admitter,
+    Decision,
+    Dropped,
+    NamedScorer,
+    Profile,
+    ProfileHandler,
+)
+from router.telemetry.decisions import MAX_ADDRESSES, Record
 from tests.support import make
 from tests.support.envoy_messages import POST
 
@@ -35,6 +45,8 @@ BODY = b'{"model": "m", "prompt": "hi"}'
 
 class Known:
     """A producer that knows one match, and remembers what its leases were told."""
+
+    name = "known"
 
     def __init__(
         self, match: PrefixMatch | None = None, tokens: int = 70, *, partial: bool = False
@@ -97,7 +109,10 @@ class Fixture:
         usage_sample: int = 1,
         picks: int = 1,
         handler: ProfileHandler | None = None,
-        **others: Any,
+        timer: Callable[[], float] = lambda: 0.0,
+        followers: Sequence[Follower] = (),
+        admitters: Sequence[Admitter] = (),
+        **chosen: Any,
     ) -> None:
         self.pool = Pool(make.endpoint(address) for address in addresses)
         self.known = known or Known()
@@ -110,16 +125,19 @@ class Fixture:
             NamedScorer("active", ActiveRequestScorer(), 2.0),
         )
         self.director = Director(
-            profiles={"default": Profile("default", (), scorers, MaxScorePicker(picks))},
-            handler=handler or SingleProfileHandler(),
-            pool=self.pool,
-            producers=[self.known, self.load],
-            observer=self.notes,
+            Lineup(
+                profiles={"default": Profile("default", (), scorers, MaxScorePicker(picks))},
+                handler=handler or SingleProfileHandler(),
+                producers=[self.known, self.load],
+                followers=followers,
+                admitters=admitters,
+            ),
+            self.pool,
+            self.notes,
+            Policy(usage_sample=usage_sample, model_rewrites=lambda: self.rules, **chosen),
             rng=random.Random(3),
             clock=self._tick,
-            usage_sample=usage_sample,
-            model_rewrites=lambda: self.rules,
-            **others,
+            timer=timer,
         )
 
     def _tick(self) -> float:
@@ -148,6 +166,75 @@ async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_
     assert record.took_ms == 500
 
 
+async def test_the_record_names_weights_candidates_and_what_each_stage_took() -> None:
+    ticks = iter(range(100))
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), timer=lambda: next(ticks) / 1000)
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert (record.profile, record.candidates) == ("default", 2)
+    assert record.weights == {"prefix": 3.0, "active": 2.0}
+    assert (record.total_blocks, record.block_size) == (4, 16)
+    assert list(record.times_ms) == ["parse", "known", "load", "wait", "schedule"]
+    assert list(record.times_ms.values()) == pytest.approx([1] * 5)
+
+
+async def test_what_had_to_be_done_without_is_named() -> None:
+    class Silent(Known):
+        async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
+            facts.put(Untokenized("timeout"), "tokens")
+
+    fixture = Fixture("a:1", known=Silent())
+    await fixture.route()
+    fixture.pool.scraped("a:1", EngineMetrics(scraped_at=1.0))
+    await fixture.route()
+    fixture.pool.scraped("a:1", EngineMetrics(scraped_at=fixture.seconds))
+    for _ in range(3):
+        fixture.director.outliers.answered("a:1", 503)
+    await fixture.route()
+    never, old, failing = (record.fallbacks for record in fixture.notes.routed_)
+    assert never == ("no token ids: timeout", "its load is not known: it was never scraped")
+    assert old[1:] == ("its load is not known: its last scrape is old",)
+    assert failing[1:] == ("its last answers failed, and nobody else was left",)
+
+
+async def test_the_record_of_a_split_request_says_who_computes_the_prompt_and_why() -> None:
+    fixture = Fixture("a:1", handler=Elsewhere(), known=Known(MATCH))
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert record.encode is None
+    assert record.prefill is not None
+    assert (record.prefill.profile, record.prefill.endpoints) == ("prefill", ("c:1",))
+    assert record.predicted_cached_tokens == 0
+
+
+async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None:
+    addresses = [f"e{i:04}:1" for i in range(1000)]
+    held = {a: make.held(i % 4) for i, a in enumerate(addresses)}
+    fixture = Fixture(*addresses, known=Known(PrefixMatch(4, 16, held)))
+    routed = await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert record.candidates == 1000
+    assert MAX_ADDRESSES <= len(record.totals) <= MAX_ADDRESSES + 1
+    assert all(len(by) == len(record.totals) for by in record.scores.values())
+    assert routed.endpoint in record.totals
+    assert min(record.totals.values()) == pytest.approx(3 * 0.75 + 2)
+    assert len(msgspec.json.encode(record)) < 40_000
+
+
+async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), explains=True)
+    headers_sent = {**POST, "x-warmroute-explain": "1"}
+    routed = await fixture.director.route(headers_sent, BODY)
+    fixture.director.responded(routed, 500, {})
+    assert routed.answer_headers["x-warmroute-decision"] == (
+        "endpoint=b:1; profile=default; candidates=2/2; total=5.000; blocks=4/4; cached=64; "
+        "tokens=70; took-ms=500.00"
+    )
+    assert (await fixture.route()).answer_headers == {}
+    closed = Fixture("a:1", "b:1", known=Known(MATCH))
+    assert (await closed.director.route(headers_sent, BODY)).answer_headers == {}
+
+
 async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_others() -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH))
     fixture.pool.served("a:1", ServedModels(names=("m",), adapters={"sql": "m"}))
@@ -155,7 +242,9 @@ async def test_an_adapter_goes_only_where_it_is_listed_and_the_record_names_the_
     body = b'{"model": "sql", "prompt": "hi"}'
     for _ in range(3):  # b:1 holds the prefix and would win
         assert (await fixture.route(body)).destination == "a:1"
-    assert fixture.notes.routed_[0].dropped == (Dropped("served-models", ("b:1",)),)
+    assert fixture.notes.routed_[0].dropped == (
+        Dropped("served-models", ("b:1",), "it does not list the model"),
+    )
     assert (await fixture.route()).destination == "b:1"
     assert fixture.notes.routed_[-1].dropped == ()
 
@@ -556,8 +645,7 @@ async def test_an_answer_of_the_model_that_was_asked_for_is_left_as_it_is() -> N
 
 
 async def test_hints_of_the_data_plane_can_be_ignored() -> None:
-    fixture = Fixture("10.0.0.1:1")
-    fixture.director._subset_hints = False
+    fixture = Fixture("10.0.0.1:1", subset_hints=False)
     assert (await fixture.director.route(POST, BODY, ())).destination == "10.0.0.1:1"
 
 
@@ -584,6 +672,8 @@ async def test_a_new_lineup_counts_from_the_next_request_on() -> None:
     old, followed = fixture.director.lineup, Follows()
 
     class Swaps:
+        name = "swaps"
+
         async def produce(
             self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
         ) -> None:
@@ -605,3 +695,9 @@ class Follows:
 
     def decided(self, request: Request, facts: Facts, decision: Decision) -> None:
         self.decided_ += 1
+
+
+@pytest.mark.parametrize("emit", [True, False])
+async def test_the_data_plane_is_told_scores_only_where_asked(emit: bool) -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), emit_scores=emit)
+    assert (await fixture.route()).scores == ({"a:1": 2.0, "b:1": 5.0} if emit else {})

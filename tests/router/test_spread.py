@@ -14,6 +14,7 @@ from router.config.load import load
 from router.config.plugins import Plugin
 from router.director import Director
 from router.errors import RouterError
+from router.lineup import Lineup
 from router.pool.endpoint import EngineMetrics
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad, InFlightLoadParameters
@@ -54,12 +55,11 @@ class Router:
         self.now = 1000.0
         self.prompts = random.Random(seed)
         self.pool = Pool(map(make.endpoint, endpoints))
+        producers = [self._producer(plugin) for plugin in config.producers]
         self.director = Director(
-            profiles=config.profiles,
-            handler=config.handler,
-            pool=self.pool,
-            producers=[self._producer(plugin) for plugin in config.producers],
-            observer=Nobody(),
+            Lineup(profiles=config.profiles, handler=config.handler, producers=producers),
+            self.pool,
+            Nobody(),
             rng=random.Random(seed),
             clock=lambda: self.now,
         )

@@ -34,3 +34,12 @@ def test_text_is_for_people() -> None:
     assert "a.b" in stream.getvalue()
     assert "number=1" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("level", "said"), [("debug", 4), ("info", 3), ("error", 1)])
+def test_what_is_below_the_level_is_left_out(level: str, said: int) -> None:
+    stream = io.StringIO()
+    log.configure("json", stream, level)
+    for name in log.LEVELS:
+        getattr(structlog.get_logger(), name)("a.b")
+    assert len(stream.getvalue().splitlines()) == said

@@ -119,3 +119,22 @@ def test_renaming_answers_needs_their_bodies(tmp_path: Path) -> None:
     assert made.full_duplex_response
     assert "--rewrite-response-model" in router_command(made)
     assert not plan(tmp_path).full_duplex_response
+
+
+def test_what_opens_the_debug_pages_reaches_the_router(tmp_path: Path) -> None:
+    flags = ("--open-debug", "--explain-header", "--legacy-metric-names", "--tracing")
+    for given, value in ((flags, "True"), ((), "False")):
+        command = router_command(plan(tmp_path, *given))
+        assert [f"{flag}={value}" in command for flag in flags] == [True] * 4
+
+
+def test_a_motor_configuration_says_what_engines_are_simulated(tmp_path: Path) -> None:
+    config = tmp_path / "user_config.json"
+    conductor = '"kv_conductor_config": {"block_size": 64, "http_server_port": 20000}'
+    roles = ", ".join(f'"motor_engine_{role}_config": {{"a": 1}}' for role in ("prefill", "decode"))
+    config.write_text(f"{{{conductor}, {roles}}}")
+    made = plan(tmp_path, f"--config={config}", "--engines=2")
+    assert [engine.role for engine in made.engines] == ["prefill", "decode"]
+    assert (made.block_size, made.conductor_port) == (64, 20000)
+    assert ("127.0.0.1", 20000, "http_server_port") in made.ports()
+    assert "--block-size=64" in engine_command(made.engines[0], "m", tmp_path, made.block_size)

@@ -46,6 +46,9 @@ def test_the_defaults_are_those_of_the_field() -> None:
         "max_body_bytes": 64 * 1024 * 1024,
         "endpoints": Path("e.yaml"),
         "watch_endpoints": True,
+        "open_debug": False,
+        "explains": False,
+        "legacy_metric_names": False,
     }
     assert {name: getattr(chosen, name) for name in told} == told
     assert list(chosen.config.profiles) == ["default"]
@@ -81,7 +84,6 @@ def test_flags_of_charts_that_change_nothing_are_accepted() -> None:
     chosen = options(
         "--endpoints=e",
         "--secure-serving=false",
-        "--tracing=false",
         "--v=4",
         "--zap-encoder=json",
         "--zap-log-level",
@@ -131,3 +133,20 @@ def test_flags_of_the_protocol_are_taken_over() -> None:
     plain = options("--endpoints=e")
     assert (plain.cert_path, plain.cert_reload, plain.eds_file) == (None, False, None)
     assert (plain.rename_answers, plain.subset_hints) == (False, True)
+
+
+@pytest.mark.parametrize("flag", serve.REFUSED)
+def test_a_flag_that_cannot_be_honoured_says_what_to_do_instead(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        options("--endpoints=e.yaml", f"{flag}=x")
+    assert serve.REFUSED[flag] in capsys.readouterr().err
+    options("--endpoints=e.yaml", f"{flag}=")
+
+
+def test_the_lowest_version_of_tls_is_that_of_grpc(capsys: pytest.CaptureFixture[str]) -> None:
+    options("--endpoints=e.yaml", "--tls-min-version=VersionTLS12")
+    with pytest.raises(SystemExit):
+        options("--endpoints=e.yaml", "--tls-min-version=VersionTLS13")
+    assert "VersionTLS12" in capsys.readouterr().err

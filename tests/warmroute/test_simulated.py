@@ -24,7 +24,8 @@ from warmroute.simulated import (
 def chosen(*argv: str) -> list[Engine]:
     parser = argparse.ArgumentParser()
     up.add_arguments(parser)
-    return list(engines(parser.parse_args(argv)))
+    arguments = parser.parse_args(argv)
+    return list(engines(arguments, pd=arguments.pd))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ class ByLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "its label has another value"
 
     label: str
     valid_values: tuple[str, ...] = ()

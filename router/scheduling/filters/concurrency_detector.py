@@ -31,6 +31,7 @@ class ConcurrencyDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "it has as much in flight as it may"
 
     max_concurrency: Annotated[int, msgspec.Meta(gt=0)] = 100
     headroom: Annotated[float, msgspec.Meta(ge=0)] = 0.0

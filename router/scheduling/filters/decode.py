@@ -18,6 +18,7 @@ class DecodeFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Takes no parameters."""
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "its role does not decode"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

@@ -60,6 +60,7 @@ class EndpointAttributeFilter(
     """
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "its attribute is beyond the threshold"
 
     attribute: Annotated[str, msgspec.Meta(min_length=1)]
     algorithm: Algorithm

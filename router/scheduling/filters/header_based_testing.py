@@ -20,6 +20,7 @@ class HeaderBasedTestingFilter(msgspec.Struct, frozen=True, forbid_unknown_field
     """Takes no parameters."""
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "the request's header does not list it"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

@@ -54,6 +54,7 @@ class LabelSelectorFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "its labels do not match the selector"
 
     match_labels: Mapping[str, str] = {}
     match_expressions: tuple[Expression, ...] = ()

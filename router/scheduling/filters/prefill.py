@@ -26,6 +26,7 @@ class PrefillFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Takes no parameters."""
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "its role does not prefill"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

@@ -34,6 +34,7 @@ class PrefixCacheAffinityFilter(
     """
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "others hold enough of the prompt"
 
     affinity_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     exploration_probability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0

@@ -25,6 +25,7 @@ class SessionAffinityFilter:
     """Never leaves nobody: without a session, or its endpoint, everybody passes."""
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "the session belongs to another endpoint"
 
     def __init__(self, affinity: Affinity) -> None:
         self._affinity = affinity

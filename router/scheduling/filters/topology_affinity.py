@@ -26,6 +26,7 @@ class TopologyAffinityFilter(
     """
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "it runs too far from the other stage"
 
     min_affinity: Literal["host", "rack", "zone", "region"] = "host"
     topology_producer_name: str = ""

@@ -37,6 +37,7 @@ class UtilizationFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "its load is above the limit"
 
     conditions: tuple[Condition, ...] = ()
     fallback_on_empty: bool = False

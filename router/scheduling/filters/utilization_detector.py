@@ -30,6 +30,7 @@ class UtilizationDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "its queue or KV cache is full"
 
     queue_depth_threshold: Annotated[int, msgspec.Meta(gt=0)] = 5
     kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8

@@ -31,6 +31,7 @@ class ContextLengthAware(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """
 
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "its range of prompt lengths does not hold this one"
 
     label: Annotated[str, msgspec.Meta(min_length=1)] = "llm-d.ai/context-length-range"
     enable_filtering: bool = False

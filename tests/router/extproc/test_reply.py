@@ -154,3 +154,16 @@ def test_headers_are_set_on_an_answer() -> None:
 def test_a_sidecars_word_for_the_router_does_not_reach_the_client() -> None:
     answer = reply.started({}, reported=True).response_headers.response
     assert list(answer.header_mutation.remove_headers) == ["x-warmroute-prefill"]
+
+
+def test_scores_stand_in_the_metadata_where_they_are_asked_for() -> None:
+    routing = reply.Routing("a:1", scores={"a:1": 4.5, "b:1": 0.0})
+    (answer,) = reply.routed(AT_BODY, routing)
+    metadata = answer.dynamic_metadata.fields["envoy.lb"].struct_value
+    scores = metadata.fields["x-gateway-destination-endpoint-scores"].struct_value
+    told = {address: value.number_value for address, value in scores.fields.items()}
+    assert told == {"a:1": 4.5, "b:1": 0.0}
+    (plain,) = reply.routed(AT_BODY, reply.Routing("a:1"))
+    assert set(plain.dynamic_metadata.fields["envoy.lb"].struct_value.fields) == {
+        "x-gateway-destination-endpoint"
+    }

@@ -14,6 +14,7 @@ def test_facts_are_found_by_type_and_producer() -> None:
     assert facts.get(PrefixMatch) is first
     assert facts.get(PrefixMatch, "three") is None
     assert facts.get(InFlight) is None
+    assert (facts.producer_of(PrefixMatch), facts.producer_of(InFlight)) == ("one", "")
 
 
 def test_tokens_are_counted() -> None:

@@ -117,7 +117,7 @@ async def test_tokens_count_until_the_answer_starts() -> None:
     second = counting.decided(make.request(), await known(counting, 50), make.decision("a"))
     assert counting.tokens == {"a": 36 + 50}
     facts = await known(counting)
-    assert facts.get(InFlight, "load") == InFlight({"a": 2}, {"a": 86})
+    assert facts.get(InFlight, "load") == InFlight({"a": 2}, {"a": 86}, {"a": 150})
     first.responded(200)
     assert (counting.tokens, counting.requests) == ({"a": 50}, {"a": 2})
     first.ended()
@@ -230,3 +230,28 @@ async def test_counts_are_those_of_open_requests_whatever_happens_and_return_to_
         lease.ended()
         assert all(n > 0 for n in (*counting.requests.values(), *counting.tokens.values()))
     assert (counting.requests, counting.tokens) == ({}, {})
+
+
+async def test_a_prompt_counts_as_held_as_long_as_its_request() -> None:
+    counting = load()
+    facts = await known(counting, 100, PrefixMatch(6, 16, {"a": HeldPrefix(6, {}, 6, 6.0)}))
+    lease = counting.decided(make.request(), facts, make.decision("a"))
+    stated = (await known(counting)).get(InFlight, "load")
+    assert stated is not None
+    assert (stated.tokens, stated.held) == ({"a": 4}, {"a": 100})
+    lease.responded(200)
+    assert (stated.tokens, stated.held) == ({}, {"a": 100})
+    lease.ended()
+    assert stated.held == {}
+
+
+async def test_a_prompt_that_is_computed_elsewhere_is_held_there_until_the_answer_starts() -> None:
+    counting = load()
+    lease = counting.decided(make.request(), await known(counting, 100), SPLIT)
+    stated = (await known(counting)).get(InFlight, "load")
+    assert stated is not None
+    assert stated.held == {"d": 100, "p": 100}
+    lease.responded(200)
+    assert stated.held == {"d": 100}
+    lease.ended()
+    assert stated.held == {}

@@ -38,7 +38,7 @@ class Fixture:
         self.feeds = {
             endpoint.address: self.prefix.index.open(source)
             for endpoint in self.pool.snapshot()
-            for source in self.prefix.sources(endpoint)
+            for source in self.prefix.sources([endpoint])
         }
         for feed in self.feeds.values():
             feed.connected()
@@ -273,7 +273,7 @@ async def test_a_lost_stream_credits_nothing_until_a_scrape_proves_the_process()
 
 def sources_of(endpoint: Endpoint, **kv_events: Any) -> list[tuple[str, str, int]]:
     prefix = Fixture(kvEventsConfig=kv_events).prefix
-    return [(s.endpoint, s.topic_filter, s.holder.rank) for s in prefix.sources(endpoint)]
+    return [(s.endpoint, s.topic_filter, s.holder.rank) for s in prefix.sources([endpoint])]
 
 
 def test_an_endpoint_that_names_its_events_is_followed_there() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.producers.breaker import FAILURES
-from router.producers.facts import Facts, MediaItem, Tokens
+from router.producers.facts import Facts, MediaItem, Tokens, Untokenized
 from router.producers.tokens import Missing, TokenProducer, TokenStats
 from router.request.types import Request
 from tests.support import make
@@ -105,3 +105,21 @@ async def test_what_costs_no_time_opens_no_breaker(answer: Missing) -> None:
     for _ in range(20):
         await fixture.tokens()
     assert len(fixture.backend.models) == 20
+
+
+async def test_waits_for_the_backend_are_timed_and_reasons_are_stated() -> None:
+    fixture = Fixture(Missing.TIMEOUT)
+    answer = fixture.backend.tokenize
+
+    async def slow(model: str, request: Request) -> Tokens | Missing:
+        fixture.now += 0.25
+        return await answer(model, request)
+
+    fixture.backend.tokenize = slow  # type: ignore[method-assign]
+    facts = Facts()
+    await fixture.producer.produce(make.request(prompt_known=True), (), facts)
+    assert facts.get(Untokenized) == Untokenized("timeout")
+    fixture.backend.answer = SEVEN
+    await fixture.tokens()
+    assert fixture.backend.stats.took_s == 0.5
+    assert sum(fixture.backend.stats.took_buckets) == 2

@@ -3,11 +3,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import random
 import time
 import zlib
 from collections.abc import Callable
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +29,7 @@ PACK: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "x-gzip": ("x-gzip", gzip.compress),
     "deflate": ("deflate", zlib.compress),
     "deflate-without-header": ("deflate", raw_deflate),
+    "zstd": ("zstd", zstandard.compress),
 }
 EACH = pytest.mark.parametrize(("coding", "pack"), PACK.values(), ids=PACK)
 
@@ -51,7 +54,7 @@ def test_a_bomb_is_stopped_at_the_cap(coding: str, pack: Callable[[bytes], bytes
         unpack(coding, bomb, CAP)
 
 
-@EACH
+@pytest.mark.parametrize(("coding", "pack"), [PACK[name] for name in PACK if name != "zstd"])
 def test_a_body_that_ends_too_early_is_a_bad_request(
     coding: str, pack: Callable[[bytes], bytes]
 ) -> None:
@@ -61,6 +64,15 @@ def test_a_body_that_ends_too_early_is_a_bad_request(
             unpack(coding, packed[:length], CAP)
 
 
+def test_a_zstd_frame_that_ends_too_early_is_a_beginning_of_its_text() -> None:
+    text = random.Random(1).randbytes(50_000)
+    packed = zstandard.compress(text)
+    for length in (1, len(packed) // 2, len(packed) - 1):
+        unpacked = unpack("zstd", packed[:length], CAP)
+        assert len(unpacked) < len(text)
+        assert text.startswith(unpacked)
+
+
 def test_several_gzip_members_are_one_body_and_share_the_cap() -> None:
     member = gzip.compress(bytes(CAP // 2))
     assert unpack("gzip", member + member, CAP) == bytes(CAP)
@@ -68,7 +80,22 @@ def test_several_gzip_members_are_one_body_and_share_the_cap() -> None:
         unpack("gzip", member * 3, CAP)
 
 
-@given(st.binary(max_size=300), st.sampled_from(["gzip", "deflate"]))
+def test_several_zstd_frames_are_one_body_and_share_the_cap() -> None:
+    frame = zstandard.compress(bytes(CAP // 2))
+    assert unpack("zstd", frame + frame, CAP) == bytes(CAP)
+    with pytest.raises(BodyTooLarge):
+        unpack("zstd", frame * 3, CAP)
+
+
+def test_a_zstd_window_beyond_what_http_allows_is_a_bad_request() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=25, enable_ldm=True)
+    packing = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    frame = packing.compress(bytes(1000)) + packing.flush()
+    with pytest.raises(BadRequest):
+        unpack("zstd", frame, CAP)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["gzip", "deflate", "zstd"]))
 def test_no_bytes_do_worse_than_a_bad_request(data: bytes, coding: str) -> None:
     with contextlib.suppress(BadRequest, BodyTooLarge):
         unpack(coding, data, CAP)

@@ -53,6 +53,12 @@ PARAMETERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         },
     ],
     "header-label-affinity-scorer": [{"headerName": "x-tier", "labelKey": "tier"}],
+    "kv-affinity-scorer": [
+        {},
+        {"mode": "load_gated", "wDisk": 0.5},
+        {"loadWeight": 0, "overlapCredit": 1e9, "hitRateThreshold": 0.2},
+    ],
+    "load-gate-filter": [{}, {"topN": 3}],
     "kv-cost-scorer": [
         {},
         {"trackPrefillTokens": False, "activeRequestWeight": 2},
@@ -139,7 +145,7 @@ def known_facts(draw: Any) -> list[object]:
     media = draw(st.dictionaries(ADDRESSES, st.floats(0, 8)))
     possible = [
         PrefixMatch(total, 16, draw(st.dictionaries(ADDRESSES, held(total)))),
-        InFlight(draw(counts), draw(counts)),
+        InFlight(draw(counts), draw(counts), draw(counts)),
         Uncached(draw(counts)),
         EncoderCacheMatch(media, max(media.values(), default=0) + draw(st.floats(0, 8))),
         Tokens(bytes(4 * draw(st.integers(0, 200)))),

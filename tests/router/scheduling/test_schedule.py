@@ -24,6 +24,7 @@ class NoneFits(msgspec.Struct, frozen=True):
     """A load filter that finds everybody too busy."""
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "busy"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
@@ -132,7 +133,9 @@ BY_LOAD = profile(NamedScorer("active", ActiveRequestScorer()))
 def test_an_endpoint_that_is_held_back_is_not_picked_while_there_are_others() -> None:
     decision = decide(BY_LOAD, make.endpoint("a"), make.endpoint("new"), facts=NEW)
     assert decision.endpoint.address == "a"
-    assert decision.dropped == (Dropped("newcomers", ("new",)),)
+    assert decision.dropped == (
+        Dropped("newcomers", ("new",), "it just came and is given work step by step"),
+    )
 
 
 def test_an_endpoint_that_is_held_back_is_picked_where_filters_leave_nobody_else() -> None:

@@ -25,3 +25,11 @@ def test_an_id_that_comes_again_replaces_the_older_record() -> None:
     decisions.add(second)
     assert decisions.get("a") is second
     assert [r.request_id for r in decisions.last(9)] == ["a", "b"]
+
+
+def test_a_hundred_thousand_requests_leave_as_many_records_as_are_kept() -> None:
+    decisions = Decisions()
+    for number in range(100_000):
+        decisions.add(record(str(number)))
+    kept = list(decisions.all())
+    assert [r.request_id for r in kept] == [str(n) for n in range(99_000, 100_000)]

@@ -9,8 +9,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from router.errors import BadRequest
 from router.telemetry.decisions import Decisions, Record
-from router.telemetry.http import Match, Pages, application
+from router.telemetry.http import Findings, Match, Pages, application
 from router.telemetry.metrics import Metrics
+from router.telemetry.page.document import document
+from tests.router.telemetry.page.test_overview import Shop
 
 
 async def echo(body: bytes) -> Mapping[str, Any]:
@@ -20,7 +22,13 @@ async def echo(body: bytes) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncIterator[Any]:
+async def pages(
+    match: Match | None = echo,
+    *,
+    ready: bool = True,
+    open_debug: bool = False,
+    doctor: Findings = lambda _: {"findings": []},
+) -> AsyncIterator[Any]:
     decisions = Decisions()
     for name in ("a/b c", "second"):
         decisions.add(Record(request_id=name, at=1.0, kind="chat", model="m"))
@@ -31,8 +39,11 @@ async def pages(match: Match | None = echo, *, ready: bool = True) -> AsyncItera
             ready=lambda: ready,
             degraded=lambda: ["something"],
             state=lambda: {"endpoints": []},
+            overviews=Shop().overviews,
             match=lambda: match,
             max_body_bytes=1000,
+            open_debug=open_debug,
+            doctor=doctor,
         )
     )
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:
@@ -87,3 +98,39 @@ async def test_decisions_are_listed_and_found_by_id() -> None:
 async def test_the_state_is_shown() -> None:
     async with pages() as client:
         assert await (await client.get("/debug/state")).json() == {"endpoints": []}
+
+
+@pytest.mark.parametrize(("open_debug", "status"), [(False, 403), (True, 200)])
+async def test_debug_pages_are_closed_to_names_from_elsewhere_unless_opened(
+    open_debug: bool, status: int
+) -> None:
+    async with pages(open_debug=open_debug) as client:
+        answer = await client.get("/debug/state", headers={"host": "elsewhere.example"})
+        assert answer.status == status
+        assert (await client.get("/healthz", headers={"host": "elsewhere.example"})).status == 200
+
+
+async def test_the_live_page_is_at_the_root_with_its_policy() -> None:
+    async with pages() as client:
+        response = await client.get("/")
+        assert (response.status, await response.read()) == (200, document().body)
+        policy = response.headers["content-security-policy"]
+        assert policy == document().headers["content-security-policy"]
+
+
+async def test_the_page_is_fed_by_events() -> None:
+    async with pages() as client, client.get("/debug/events") as response:
+        assert await response.content.readline() == b"event: history\n"
+        assert (await client.head("/debug/events")).status == 405
+
+
+async def test_findings_are_told_and_may_be_asked_for_sooner() -> None:
+    def told(silence_s: float | None) -> Mapping[str, Any]:
+        return {"findings": [], "silence": silence_s}
+
+    async with pages(doctor=told) as client:
+        assert (await (await client.get("/debug/doctor")).json())["silence"] is None
+        assert (await (await client.get("/debug/doctor?silence=500ms")).json())["silence"] == 0.5
+        refused = await client.get("/debug/doctor?silence=long")
+        assert refused.status == 400
+        assert "duration" in (await refused.json())["error"]["message"]

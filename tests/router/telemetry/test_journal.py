@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from router.errors import BadRequest
+from router.errors import BadRequest, RouterError
 from router.request.usage import Usage
-from router.telemetry.decisions import Decisions, Record
+from router.telemetry.decisions import Decisions, Record, StageRecord
 from router.telemetry.journal import Journal
 from router.telemetry.metrics import Metrics
 
@@ -40,6 +40,32 @@ def test_each_request_is_kept_counted_and_logged_once_without_its_prompt() -> No
     ]
 
 
+class Reading:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def routed(self, record: Record) -> None:
+        self.told.append("routed")
+
+    def refused(self, record: Record, error: RouterError) -> None:
+        self.told.append(f"refused {error}")
+
+    def ended(self, record: Record) -> None:
+        self.told.append("ended")
+
+
+def test_readers_are_told_of_each_request_too() -> None:
+    reader = Reading()
+    journal = Journal(Metrics(lambda _: True), Decisions(), reader)
+    record = Record(request_id="r1", at=1.0, kind="chat", model="m", endpoint="a:1")
+    journal.routed(record)
+    journal.ended(record)
+    journal.refused(record, BadRequest("no good"))
+    assert reader.told == ["routed", "ended", "refused no good"]
+
+
 def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
     decisions = Decisions()
     journal = Journal(Metrics(lambda _: True), decisions)
@@ -52,8 +78,17 @@ def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
 
 def test_where_a_request_was_prefilled_is_logged() -> None:
     journal = Journal(Metrics(lambda _: True), Decisions())
-    record = Record(request_id="r", at=1.0, kind="chat", model="m", prefill="p:1")
+    stage = StageRecord(profile="prefill", endpoints=("p:1",))
+    record = Record(request_id="r", at=1.0, kind="chat", model="m", prefill=stage)
     record.prefill_result = "failed"
     with capture_logs() as logs:
         journal.ended(record)
     assert (logs[0]["prefill"], logs[0]["prefill_result"]) == ("p:1", "failed")
+
+
+def test_what_had_to_be_done_without_is_logged() -> None:
+    journal = Journal(Metrics(lambda _: True), Decisions())
+    record = Record(request_id="r", at=1.0, kind="chat", model="m", fallbacks=("no token ids",))
+    with capture_logs() as logs:
+        journal.ended(record)
+    assert logs[0]["fallbacks"] == ["no token ids"]

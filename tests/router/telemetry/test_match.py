@@ -19,6 +19,8 @@ from tests.support import make
 class TextTokens:
     """Stands for the sidecar: every text is the same prompt."""
 
+    name = "tokens"
+
     def __init__(self) -> None:
         self.kinds: list[Kind] = []
 

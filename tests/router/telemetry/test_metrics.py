@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from router.errors import NoEndpoints
 from router.request.usage import Usage
 from router.telemetry.decisions import Record
-from router.telemetry.metrics import Metrics, Sample
+from router.telemetry.metrics import MAX_FAIRNESS_IDS, Metrics
+from router.telemetry.samples import Sample
 
 
 def record(**fields: Any) -> Record:
@@ -116,3 +117,41 @@ def test_prefills_are_counted_by_what_became_of_them() -> None:
         metrics.ended(record(status=200, prefill_result=result))
     assert value(metrics, "warmroute_prefill_results_total", result="ok") == 2
     assert value(metrics, "warmroute_prefill_results_total", result="failed") == 1
+
+
+def test_requests_between_pick_and_end_are_running() -> None:
+    metrics = Metrics(lambda _: True)
+    first, second = record(), record(request_bytes=100)
+    metrics.routed(first)
+    metrics.routed(second)
+    assert value(metrics, "llm_d_epp_request_running", **LABELS) == 2
+    second.response_bytes = 50
+    metrics.ended(first)
+    metrics.ended(second)
+    assert value(metrics, "llm_d_epp_request_running", **LABELS) == 0
+    assert value(metrics, "llm_d_epp_request_size_bytes_sum", **LABELS) == 100
+    assert value(metrics, "llm_d_epp_response_size_bytes_sum", **LABELS) == 50
+
+
+def test_accounts_and_priorities_are_labels_up_to_a_bound() -> None:
+    metrics = Metrics(lambda _: True)
+    for number in range(MAX_FAIRNESS_IDS + 5):
+        metrics.routed(record(fairness_id=f"tenant-{number}", priority=-1))
+    mine = {**LABELS, "fairness_id": "tenant-0", "priority": "-1"}
+    assert value(metrics, "llm_d_epp_request_total", **mine) == 1
+    others = {**mine, "fairness_id": "other"}
+    assert value(metrics, "llm_d_epp_request_total", **others) == 5
+
+
+def test_metrics_of_llm_d_say_that_they_may_change() -> None:
+    metrics = Metrics(lambda _: True)
+    metrics.routed(record())
+    families = list(text_string_to_metric_families(generate_latest(metrics.registry).decode()))
+    unmarked = [
+        f.name
+        for f in families
+        if f.name.startswith("llm_d_epp_")
+        and not f.name.endswith("_created")
+        and not f.documentation.startswith("[ALPHA] ")
+    ]
+    assert unmarked == []

@@ -142,12 +142,12 @@ def test_counters_of_the_parts_become_metrics() -> None:
     sidecar.stats.connections, sidecar.stats.hanging = 3, True
     sidecar.stats.partial = 4
 
-    def value(name: str, **labels: str) -> float | None:
+    def value(name: str, /, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(name, labels)
 
     endpoint = {"model_server_endpoint": A}
-    assert value("llm_d_epp_ready_endpoints") == 2
-    assert value("llm_d_epp_per_endpoint_queue_size", **endpoint) == 7
+    assert value("llm_d_epp_ready_endpoints", name="") == 2
+    assert value("llm_d_epp_per_endpoint_queue_size", name="", **endpoint) == 7
     assert value("warmroute_engine_prefix_hits_total", **endpoint) == 3
     assert value("warmroute_untokenized_requests_total", reason="timeout") == 2
     assert value("warmroute_guess_confirmation_seconds_total", producer="prefix") == 0
@@ -155,6 +155,10 @@ def test_counters_of_the_parts_become_metrics() -> None:
     assert value("warmroute_tokenizer_breaker_open") == 1
     assert value("warmroute_partial_requests_total") == 4
     assert value("warmroute_index_entries", producer="prefix", table="blocks") == 1
+    parked = {"producer": "prefix", "rank": "0", **endpoint}
+    assert value("warmroute_parked_blocks", **parked) == 0
+    size = {"plugin_name": "prefix", "plugin_type": "precise-prefix-cache-producer"}
+    assert value("llm_d_epp_prefix_indexer_size", **size) == 1
     rejected = value(
         "warmroute_kv_events_rejected_total", producer="prefix", reason="unknown_event"
     )

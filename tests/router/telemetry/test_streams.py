@@ -38,6 +38,10 @@ def test_counters_carry_the_endpoint_and_its_rank() -> None:
     assert (value("last_seq", B), value("losses_total", B)) == (None, 1)
     by_trust = {"producer": "prefix", "trust": "partial"}
     assert metrics.registry.get_sample_value("warmroute_kv_streams", by_trust) == 2
+    events, pod = "llm_d_epp_kv_cache_events", {"pod_identifier": A}
+    received = f"{events}_messages_received_total"
+    assert metrics.registry.get_sample_value(received, pod) == 2
+    assert metrics.registry.get_sample_value(f"{events}_active_subscribers") == 2
 
 
 def test_what_came_over_the_common_address_and_belongs_to_nobody_is_shown() -> None:

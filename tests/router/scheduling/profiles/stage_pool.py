@@ -20,6 +20,7 @@ class RoleFilter(msgspec.Struct, frozen=True):
     roles: frozenset[str]
     peers: list[str | None]
     by_load: ClassVar[bool] = False
+    why: ClassVar[str] = "not wanted"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
@@ -33,6 +34,7 @@ class Busy(msgspec.Struct, frozen=True):
     """Finds everybody too busy."""
 
     by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "not wanted"
 
     def filter(
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.telemetry.legacy import TWINS, WithLegacyNames
+from router.telemetry.metrics import Metrics
+from tests.router.telemetry.test_metrics import record
+
+
+def page(registry: CollectorRegistry) -> dict[str, list[tuple[dict[str, str], float]]]:
+    text = generate_latest(WithLegacyNames(registry)).decode()
+    samples: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return samples
+
+
+def test_labels_are_renamed() -> None:
+    registry = CollectorRegistry()
+    name, labels = "llm_d_epp_per_endpoint_queue_size", ("name", "model_server_endpoint")
+    Gauge(name, "Text.", labels, registry=registry).labels("p", "a:1").set(7)
+    told = page(registry)
+    assert told[name] == [({"name": "p", "model_server_endpoint": "a:1"}, 7)]
+    older = "inference_pool_per_pod_queue_size"
+    assert told[older] == [({"name": "p", "model_server_pod": "a:1"}, 7)]
+
+
+def test_what_differs_only_in_a_label_that_was_not_there_is_added_up() -> None:
+    registry = CollectorRegistry()
+    labels = ("model_name", "target_model_name", "fairness_id", "priority")
+    counter = Counter("llm_d_epp_request", "Text.", labels, registry=registry)
+    for tenant, count in (("a", 2), ("b", 3)):
+        counter.labels("m", "m", tenant, "0").inc(count)
+    expected = {"model_name": "m", "target_model_name": "m", "priority": "0"}
+    assert page(registry)["inference_objective_request_total"] == [(expected, 5)]
+
+
+def test_histograms_keep_their_buckets() -> None:
+    registry = CollectorRegistry()
+    name = "llm_d_epp_scheduler_e2e_duration_seconds"
+    Histogram(name, "Text.", buckets=(1, 2), registry=registry).observe(1.5)
+    told = page(registry)
+    older = "inference_extension_scheduler_e2e_duration_seconds"
+    assert [value for _, value in told[f"{older}_bucket"]] == [0, 1, 1]
+    assert told[f"{older}_sum"] == [({}, 1.5)]
+
+
+def test_other_metrics_have_one_name() -> None:
+    registry = CollectorRegistry()
+    Gauge("warmroute_info", "Text.", registry=registry).set(1)
+    Gauge("llm_d_epp_unheard_of", "Text.", registry=registry).set(1)
+    assert set(page(registry)) == {"warmroute_info", "llm_d_epp_unheard_of"}
+
+
+def test_older_names_are_published_only_where_they_are_wanted() -> None:
+    for wanted in (False, True):
+        metrics = Metrics(lambda _: True, legacy_names=wanted)
+        metrics.routed(record())
+        text = generate_latest(metrics.published).decode()
+        assert ("inference_objective_request_total{" in text) is wanted
+        assert "llm_d_epp_request_total{" in text
+
+
+def test_no_older_name_is_given_twice() -> None:
+    names = [twin.name for twin in TWINS.values()]
+    assert len(names) == len(set(names))
