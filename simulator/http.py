@@ -72,6 +72,8 @@ async def running(config: EngineConfig) -> AsyncIterator[Bound]:
             _application(service),
             access_log=None,
             handler_cancellation=True,
+            # vLLM reads bodies as they come, whatever coding they claim.
+            auto_decompress=False,
             shutdown_timeout=_SHUTDOWN_S,
         )
         await runner.setup()

@@ -80,7 +80,10 @@ def service_of(request: web.Request) -> Service:
 
 def head_of(request: web.Request, kind: Kind, ask: Ask) -> Head:
     """The id comes from X-Request-Id, else from the body, else from chance."""
-    given = request.headers.get("X-Request-Id") or ask.request_id or secrets.token_hex(8)
+    header = request.headers.get("X-Request-Id", "")
+    # Header bytes are Latin-1, as uvicorn reads them.
+    named = header.encode("utf-8", "surrogateescape").decode("latin-1")
+    given = named or ask.request_id or secrets.token_hex(8)
     prefix = "chatcmpl" if kind == "chat" else "cmpl"
     model = ask.model or request.app[SERVICE].config.model
     return Head(kind, f"{prefix}-{given}", int(time.time()), model, ask)

@@ -9,6 +9,11 @@ import zstandard
 
 from router.errors import BadRequest, BodyTooLarge
 
+MAX_MEMBERS = 4096
+"""Of one gzip body: clients send one, and tools that pack in blocks one for each 64 KiB or more."""
+
+PIECE_BYTES = 64 * 1024
+
 _WINDOW_BYTES = 8 * 1024 * 1024
 """Largest window of zstd that HTTP allows (RFC 9659)."""
 
@@ -37,23 +42,55 @@ def unpack(coding: str, body: bytes, max_bytes: int) -> bytes:
         raise BadRequest(f"cannot unpack the request body: {error}") from error
 
 
+class _Unpacking:
+    """
+    Attributes:
+        parts: What has come out so far.
+    """
+
+    def __init__(self, body: bytes, max_bytes: int) -> None:
+        self.parts: list[bytes] = []
+        self._body = body
+        self._max_bytes = max_bytes
+        self._left = max_bytes
+
+    def member(self, start: int, wbits: int) -> int:
+        """Unpack what begins there. Where it ends."""
+        inflating, end = zlib.decompressobj(wbits), start
+        while not inflating.eof:
+            # In pieces, since whatever follows the member's end in one is copied.
+            piece = self._body[end : end + PIECE_BYTES]
+            if not piece:
+                raise BadRequest("cannot unpack the request body: it ends too early")
+            unpacked = inflating.decompress(piece, self._left + 1)
+            end += len(piece)
+            self._left -= len(unpacked)
+            if self._left < 0:
+                raise _too_large(self._max_bytes)
+            self.parts.append(unpacked)
+        return end - len(inflating.unused_data)
+
+
 def _gzip(body: bytes, max_bytes: int) -> bytes:
     """One member after the other, as the format allows."""
-    parts = []
-    left = max_bytes
-    while body:
-        unpacked, body = _inflate(body, left, _GZIP)
-        left -= len(unpacked)
-        parts.append(unpacked)
-    return b"".join(parts)
+    unpacking, end = _Unpacking(body, max_bytes), 0
+    for _ in range(MAX_MEMBERS):
+        if end < len(body):
+            end = unpacking.member(end, _GZIP)
+    if end < len(body):
+        raise BadRequest(f"cannot unpack the request body: more than {MAX_MEMBERS} members")
+    return b"".join(unpacking.parts)
 
 
 def _deflate(body: bytes, max_bytes: int) -> bytes:
     """With zlib's header, as the standard says, or without it, as many clients do."""
     try:
-        return _inflate(body, max_bytes, zlib.MAX_WBITS)[0]
+        unpacking = _Unpacking(body, max_bytes)
+        unpacking.member(0, zlib.MAX_WBITS)
     except zlib.error:
-        return _inflate(body, max_bytes, _RAW)[0]
+        unpacking = _Unpacking(body, max_bytes)
+        unpacking.member(0, _RAW)
+    return b"".join(unpacking.parts)
 
 
 def _zstd(body: bytes, max_bytes: int) -> bytes:
@@ -64,17 +101,6 @@ def _zstd(body: bytes, max_bytes: int) -> bytes:
     if len(unpacked) > max_bytes:
         raise _too_large(max_bytes)
     return unpacked
-
-
-def _inflate(body: bytes, max_bytes: int, wbits: int) -> tuple[bytes, bytes]:
-    """What was packed, and what comes after it."""
-    inflating = zlib.decompressobj(wbits)
-    unpacked = inflating.decompress(body, max_bytes + 1)
-    if len(unpacked) > max_bytes:
-        raise _too_large(max_bytes)
-    if not inflating.eof:
-        raise BadRequest("cannot unpack the request body: it ends too early")
-    return unpacked, inflating.unused_data
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

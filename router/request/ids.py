@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
+
 from router.errors import BadRequest
 
 MAX_TOKEN_ID = 2**31 - 1
 """Engines keep token ids in signed 32-bit tensors."""
+
+
+MAX_LISTS = 65_536
+"""Of one request; no engine takes so many prompts, and to make an object of each of millions holds
+up every other request."""
+
+_LISTS = re.compile(rb"\s*\[\s*\[")
+
+
+def may_flood(body: bytes) -> bool:
+    """There could be more lists of ids in it than are read."""
+    return body.count(b"[") > MAX_LISTS
+
+
+def is_flood(prompt: msgspec.Raw) -> bool:
+    """It is lists of ids, more than are read."""
+    raw = bytes(prompt)
+    return _LISTS.match(raw) is not None and raw.count(b"[") > MAX_LISTS + 1
 
 
 def first_ids(prompt: object, place: str) -> bytes | None:

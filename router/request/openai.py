@@ -12,7 +12,7 @@ import msgspec
 
 from router.errors import BadRequest
 from router.request.bodies import Fields, Read, decode
-from router.request.ids import first_ids, is_empty
+from router.request.ids import first_ids, is_empty, is_flood, may_flood
 from router.request.types import Kind
 
 _Prompt = str | list[str | int | list[int]]
@@ -21,6 +21,11 @@ _Prompt = str | list[str | int | list[int]]
 class _Completion(Fields):
     prompt: _Prompt | None = None
     prompt_embeds: Any = None
+
+
+class _Outline(Fields):
+    prompt: msgspec.Raw = msgspec.Raw(b"")
+    messages: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Message(msgspec.Struct):
@@ -32,19 +37,18 @@ class _Chat(Fields, kw_only=True):
     messages: list[_Message]
 
 
-class _Either(Fields):
-    messages: Any = None
-    prompt: Any = None
-
+_ABSENT = (b"", b"null")
 
 _completion = msgspec.json.Decoder(_Completion)
 _chat = msgspec.json.Decoder(_Chat)
-_either = msgspec.json.Decoder(_Either)
+_outline = msgspec.json.Decoder(_Outline)
 _fields = msgspec.json.Decoder(Fields)
 
 
 def completion(body: bytes) -> Read:
-    """``/v1/completions``. Raises BadRequest."""
+    """``/v1/completions``; by load with more lists of ids than are read. Raises BadRequest."""
+    if may_flood(body) and is_flood((outline := decode(_outline, body)).prompt):
+        return Read(fields=outline)
     read = decode(_completion, body)
     if read.prompt is None and read.prompt_embeds is None:
         raise BadRequest("`prompt` is missing or null: expected text or token ids - at `$.prompt`")
@@ -76,10 +80,10 @@ def chat(body: bytes) -> Read:
 
 def invocation(body: bytes) -> Read:
     """``/invocations``, where an engine tells the API by the body. Raises BadRequest."""
-    read = decode(_either, body)
-    if read.messages is not None:
+    outline = decode(_outline, body)
+    if bytes(outline.messages) not in _ABSENT:
         return chat(body)
-    return completion(body) if read.prompt is not None else Read(fields=read)
+    return completion(body) if bytes(outline.prompt) not in _ABSENT else Read(fields=outline)
 
 
 def without_prompt(body: bytes) -> Read:

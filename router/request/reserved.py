@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from router.errors import BadRequest
 
 TRANSFER = (
@@ -23,6 +25,9 @@ TRANSFER = (
 """How caches are handed over: vLLM's connectors, then SGLang's."""
 
 EXTRA, REPORT_MODE = "vllm_xargs", "kv_cache_report_mode"
+
+MAX_ODD_BYTES = 1024 * 1024
+"""Largest body that is read although it is no JSON by the book."""
 
 _MARKS = (*(name.encode() for name in (*TRANSFER, REPORT_MODE)), b"\\u", b"\x00")
 """Without one of these no body holds such a field: they are its name, escapes, UTF-16 and -32."""
@@ -39,18 +44,50 @@ def refuse_reserved(fields: Mapping[str, Any], *, allow_transfer: bool) -> None:
         raise BadRequest(f"`{EXTRA}.{REPORT_MODE}` may not be sent by clients")
 
 
-def refuse_hidden(body: bytes, *, allow_transfer: bool) -> None:
-    """Look for those fields in a body that no parser reads, as engines in Python would.
+class _Reserved(msgspec.Struct):
+    """Decoding it passes over everything else without making anything of it."""
 
-    They go by its first bytes for the encoding and take what is no JSON by the book (NaN).
-    Raises BadRequest.
-    """
+    kv_transfer_params: Any = None
+    ec_transfer_params: Any = None
+    bootstrap_host: Any = None
+    bootstrap_port: Any = None
+    bootstrap_room: Any = None
+    vllm_xargs: Any = None
+
+
+_reserved = msgspec.json.Decoder(_Reserved)
+
+
+def refuse_hidden(body: bytes, *, allow_transfer: bool) -> None:
+    """Look for those fields in a body that no parser reads. Raises BadRequest."""
     if not any(mark in body for mark in _MARKS):
         return
+    refuse_reserved(_fields_of(body), allow_transfer=allow_transfer)
+
+
+def _fields_of(body: bytes) -> Mapping[str, Any]:
     try:
-        fields = json.loads(body)
+        return msgspec.structs.asdict(_reserved.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _as_python(body)
+
+
+def _as_python(body: bytes) -> Mapping[str, Any]:
+    """What an engine in Python reads: it goes by the first bytes for the encoding, and takes NaN.
+
+    Nothing where it could not read the body. Raises BadRequest for one that is too large to be
+    taken apart for this.
+    """
+    try:
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+    except UnicodeDecodeError:
+        return {}
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        return {}
+    if len(body) > MAX_ODD_BYTES:
+        raise BadRequest("cannot read the request body: it is no JSON in UTF-8")
+    try:
+        fields: Mapping[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
-        # No body of an engine that could read those fields.
-        return
-    if isinstance(fields, dict):
-        refuse_reserved(fields, allow_transfer=allow_transfer)
+        return {}
+    return fields

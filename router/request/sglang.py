@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from router.request.bodies import Fields, Read, decode
-from router.request.ids import first_ids, is_empty
+from router.request.ids import first_ids, is_empty, is_flood, may_flood
 from router.request.types import Kind
 
 
@@ -24,11 +24,18 @@ class _Generate(Fields):
         return any((self.image_data, self.audio_data, self.video_data))
 
 
+class _Outline(Fields):
+    input_ids: msgspec.Raw = msgspec.Raw(b"")
+
+
+_outline = msgspec.json.Decoder(_Outline)
 _generate = msgspec.json.Decoder(_Generate)
 
 
 def generate(body: bytes) -> Read:
     """``/generate``; another engine's body for that path goes by load. Raises BadRequest."""
+    if may_flood(body) and is_flood((outline := decode(_outline, body)).input_ids):
+        return Read(fields=outline)
     read = decode(_generate, body)
     given = read.input_ids if read.input_ids is not None else read.text
     if is_empty(given) or read.has_media:

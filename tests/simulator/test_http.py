@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import socket
 import subprocess
@@ -219,3 +220,27 @@ def test_importing_it_is_cheap() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "False"
+
+
+async def test_a_request_may_be_named_by_any_bytes() -> None:
+    body = b'{"prompt": "x", "max_tokens": 1}'
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    more = b"x-request-id: \xff\xe9\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+    async with served() as client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.bound.http)
+        writer.write(head + more % len(body) + body)
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await reader.read()
+        writer.close()
+    assert msgspec.json.decode(answer.partition(b"\r\n\r\n")[2])["id"] == "cmpl-\xff\xe9"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "compress"])
+async def test_no_body_is_unpacked(coding: str) -> None:
+    async with served() as client:
+        body = b'{"prompt": "x", "max_tokens": 1}'
+        status, _ = await client.post("/v1/completions", io.BytesIO(body), content_encoding=coding)
+        assert status == 200
+        packed = io.BytesIO(gzip.compress(body))
+        status, _ = await client.post("/v1/completions", packed, content_encoding="gzip")
+        assert status == 400

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import random
+import time
 import zlib
 from collections.abc import Callable
 
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BadRequest, BodyTooLarge
-from router.request.coding import codings, readable, unpack
+from router.request.coding import MAX_MEMBERS, codings, readable, unpack
 
 CAP = 100_000
 
@@ -115,3 +117,17 @@ def test_the_header_names_what_was_applied(
 ) -> None:
     assert codings(header) == applied
     assert readable(applied) is known
+
+
+def test_a_body_of_ever_so_many_members_is_refused_at_once() -> None:
+    members = gzip.compress(b"x") * MAX_MEMBERS
+    assert unpack("gzip", members, CAP) == b"x" * MAX_MEMBERS
+    with pytest.raises(BadRequest, match="members"):
+        unpack("gzip", members + gzip.compress(b"x"), CAP)
+
+
+def test_what_follows_a_member_is_not_copied_once_for_each() -> None:
+    body = gzip.compress(b"") * (MAX_MEMBERS - 1) + gzip.compress(os.urandom(32 * 1024 * 1024), 0)
+    started = time.process_time()
+    unpack("gzip", body, 64 * 1024 * 1024)
+    assert time.process_time() - started < 5

@@ -3,12 +3,21 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BadRequest
-from router.request.ids import MAX_TOKEN_ID, first_ids, is_empty, packed
+from router.request.ids import (
+    MAX_LISTS,
+    MAX_TOKEN_ID,
+    first_ids,
+    is_empty,
+    is_flood,
+    may_flood,
+    packed,
+)
 
 
 @given(st.lists(st.integers(0, MAX_TOKEN_ID)))
@@ -43,3 +52,20 @@ def test_a_refusal_names_the_place(prompt: Any) -> None:
 @pytest.mark.parametrize("prompt", [None, "", [], [""], [[]]], ids=str)
 def test_an_empty_prompt_has_nothing_to_match(prompt: Any) -> None:
     assert is_empty(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "flood"),
+    [
+        (b"[" + b"[1]," * (MAX_LISTS - 1) + b"[1]]", False),
+        (b"[" + b"[1]," * MAX_LISTS + b"[1]]", True),
+        (b" [\n[]," + b"[]," * MAX_LISTS + b"[1]]", True),
+        (b'"' + b"[[" * MAX_LISTS + b'"', False),
+        (b'["' + b"[[" * MAX_LISTS + b'"]', False),
+        (b"", False),
+    ],
+    ids=["just-not", "one-more", "spaced", "text", "texts", "none"],
+)
+def test_more_lists_than_are_read_are_a_flood(prompt: bytes, flood: bool) -> None:
+    assert is_flood(msgspec.Raw(prompt)) is flood
+    assert may_flood(prompt) or not flood

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BadRequest, BodyTooLarge
+from router.request.ids import MAX_LISTS
 from router.request.parse import APIS, Limits, api_of, parse
 from router.request.types import Kind, Request
 
@@ -206,6 +207,19 @@ def test_what_only_the_router_may_send_is_refused(reserved: dict[str, Any]) -> N
 def test_transfer_parameters_pass_where_that_is_allowed() -> None:
     body = b'{"prompt": "x", "kv_transfer_params": {"a": 1}, "bootstrap_room": 7}'
     assert parse(COMPLETION, body, "r1", Limits(allow_kv_transfer_params=True)).prompt_known
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/v1/completions", "prompt"), ("/invocations", "prompt"), ("/generate", "input_ids")],
+)
+def test_a_request_of_more_prompts_than_are_read_goes_by_load(path: str, field: str) -> None:
+    prompts = b"[" + b"[1]," * MAX_LISTS + b"[1]]"
+    body = b'{"model": "m", "%s": %s}' % (field.encode(), prompts)
+    request = parse({**COMPLETION, ":path": path}, body, "r1")
+    assert (request.model, request.prompt_known) == ("m", False)
+    with pytest.raises(BadRequest, match="kv_transfer_params"):
+        parse({**COMPLETION, ":path": path}, body[:-1] + b', "kv_transfer_params": {}}', "r1")
 
 
 def test_a_hidden_body_goes_by_load() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from router.errors import BadRequest
-from router.request.reserved import TRANSFER, refuse_hidden, refuse_reserved
+from router.request.reserved import MAX_ODD_BYTES, TRANSFER, refuse_hidden, refuse_reserved
 
 ASKED = '{"kv_transfer_params": {"do_remote_prefill": true}'
 
@@ -44,6 +44,15 @@ def test_a_body_hides_nothing_from_us_that_an_engine_reads(body: bytes) -> None:
         refuse_hidden(body, allow_transfer=False)
 
 
+def test_a_large_body_is_read_by_the_book_or_refused() -> None:
+    filler = b'"x": "' + b"x" * MAX_ODD_BYTES + b'", "kv_transfer_params": '
+    refuse_hidden(b"{" + filler + b"null}", allow_transfer=False)
+    refuse_hidden(b"\x1f\x8b\x00\xff" + filler, allow_transfer=False)
+    refuse_hidden(b'["kv_transfer_params", NaN, ' + filler, allow_transfer=False)
+    with pytest.raises(BadRequest, match="no JSON in UTF-8"):
+        refuse_hidden(b'{"y": NaN, ' + filler + b"{}}", allow_transfer=False)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -53,7 +62,7 @@ def test_a_body_hides_nothing_from_us_that_an_engine_reads(body: bytes) -> None:
         b'"kv_transfer_params"',
         b'{"prompt": "kv_transfer_params"}',
         b'{"x": "kv_transfer_params", "y": ' + b"[" * 100_000,
-        b'{"kv_transfer_params": {}, "x": ' + b"9" * 5000 + b"}",
+        b'{"kv_transfer_params": {}, "y": NaN, "x": ' + b"9" * 5000 + b"}",
     ],
     ids=lambda body: repr(body[:30]),
 )
