@@ -24,10 +24,20 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A
 module is imported only when its command is asked for."""
 
+INTERRUPTED = 130
+"""What a shell reports of a command that ended by Ctrl-C."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns its exit code; 1 with one line where it cannot start."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run a command. Returns its exit code; 1 with one line where it cannot start, 130 where it
+    was interrupted before it could say how to end."""
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str]) -> int:
     chosen = next((a for a in arguments if not a.startswith("-")), None)
     parser = argparse.ArgumentParser(prog="warmroute", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -36,3 +36,14 @@ def test_a_wrong_command_line_is_refused(
         cli.main(argv)
     assert ended.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_an_interrupted_command_ends_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warmroute.check.run", interrupted)
+    assert cli.main(["check", "config.yaml"]) == cli.INTERRUPTED
+    assert capsys.readouterr() == ("", "")

@@ -74,7 +74,10 @@ def parse(text: bytes, path: str) -> Listing:
     if len(text) > MAX_FILE_BYTES:
         raise DiscoveryError(f"{path}: larger than {MAX_FILE_BYTES} bytes")
     try:
-        file = msgspec.convert(_load(text), EndpointsFile)
+        data = _load(text)
+        if data is None:
+            raise DiscoveryError("is empty; without endpoints it says `endpoints: []`")
+        file = msgspec.convert(data, EndpointsFile)
         judged = [_judge(entry, f"$.endpoints[{i}]") for i, entry in enumerate(file.endpoints)]
     except yaml.MarkedYAMLError as error:
         line = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""

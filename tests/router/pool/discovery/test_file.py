@@ -167,7 +167,7 @@ def test_ranks_behind_one_port_each_have_their_own_events() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "Expected `object`, got `null`"),
+        (b"", "is empty"),
         (b"endpoints: [", "line 2"),
         (b"endpoints:\n\t- name: a", "line 2"),
         (b'{"endpoints": [', "line 2"),

@@ -190,7 +190,7 @@ async def test_a_bad_file_changes_nothing_and_each_error_is_logged_once(path: Pa
         await discovery.load()
         async with following(discovery):
             overwrite(path, "")
-            await until(lambda: "got `null`" in str(discovery.error))
+            await until(lambda: "is empty" in str(discovery.error))
             overwrite(path, "# the same mistake")
             await until(lambda: discovery.failures == 2)
             overwrite(path, "endpoint: []")
