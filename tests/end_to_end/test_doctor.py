@@ -219,9 +219,13 @@ async def test_a_prefix_that_pins_one_endpoint_is_named(tmp_path: Path) -> None:
     async with faulty_fleet(tmp_path, engines=2, engine_flags=slow, router_flags=flags) as fleet:
         await ask(fleet, TEXT)
         async with asyncio.TaskGroup() as group:
-            for number in range(24):
-                group.create_task(ask(fleet, f"{TEXT} {number}", max_tokens=6))
+            requests = [
+                group.create_task(ask(fleet, f"{TEXT} {number}", max_tokens=60))
+                for number in range(24)
+            ]
             finding = await found(fleet, "prefix-pins-endpoint")
+            for request in requests:  # they would take long, one after the other
+                request.cancel()
         evidence = finding["evidence"]
         assert evidence["requests_with_it"] >= 20
         assert evidence["its_load"] >= evidence["idlest_load"] + 4
