@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from indexer.prefix_index import Lookup
+from router.errors import RouterError
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
 from router.producers.facts import (
@@ -76,6 +77,12 @@ def account(record: Record, asked: Request, facts: Facts) -> None:
     stated = facts.get(FairnessId)
     given = names.text_of(asked.headers, names.FAIRNESS_IDS)
     record.fairness_id = (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
+
+
+def refusal(record: Record, error: RouterError) -> None:
+    """Why it goes nowhere, and who was dropped on the way to that."""
+    record.refused = str(error)[:MAX_TEXT]
+    record.dropped = [_named(step) for step in error.dropped if isinstance(step, Dropped)]
 
 
 def decision(record: Record, facts: Facts, made: Decision) -> None:

@@ -107,7 +107,7 @@ class Director:
             describe.request(record, request)
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            record.refused = str(error)[: describe.MAX_TEXT]
+            describe.refusal(record, error)
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)

@@ -15,6 +15,7 @@ failing (no tokens, no events) is no error: see router.producers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -23,6 +24,7 @@ class RouterError(Exception):
 
     Attributes:
         stage: The stage that had nobody, where a request has several.
+        dropped: What each step took out until nobody was left, for the record.
     """
 
     status: ClassVar[int] = 500
@@ -30,6 +32,7 @@ class RouterError(Exception):
     dropped_reason: ClassVar[str | None] = None
 
     stage: str = ""
+    dropped: Sequence[object] = ()
 
 
 class BadRequest(RouterError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from router.errors import NoEndpoints, Saturated
+from router.errors import NoEndpoints, RouterError, Saturated
 from router.pool.endpoint import Endpoint
 from router.producers.facts import Facts, HeldBack, KeptOut
 from router.request.types import Request
@@ -100,9 +100,11 @@ def _filtered(
 ) -> tuple[Sequence[Endpoint], tuple[Dropped, ...]]:
     dropped = []
     for named in profile.filters:
-        kept = _kept(named, request, endpoints, facts)
+        kept = named.plugin.filter(request, endpoints, facts)
         if len(kept) < len(endpoints):
             dropped.append(_dropped(named.name, named.plugin.why, endpoints, kept))
+        if not kept:
+            raise _nobody(named, dropped)
         endpoints = kept
     return endpoints, tuple(dropped)
 
@@ -112,12 +114,10 @@ def _dropped(step: str, why: str, before: Sequence[Endpoint], after: Sequence[En
     return Dropped(step, tuple(e.address for e in before if e.address not in stayed), why)
 
 
-def _kept(
-    named: NamedFilter, request: Request, endpoints: Sequence[Endpoint], facts: Facts
-) -> Sequence[Endpoint]:
-    kept = named.plugin.filter(request, endpoints, facts)
-    if kept:
-        return kept
+def _nobody(named: NamedFilter, dropped: Sequence[Dropped]) -> RouterError:
     if named.plugin.by_load:
-        raise Saturated(f"{named.name} left no endpoint: all are too busy")
-    raise NoEndpoints(f"{named.name} left no endpoint")
+        error: RouterError = Saturated(f"{named.name} left no endpoint: all are too busy")
+    else:
+        error = NoEndpoints(f"{named.name} left no endpoint")
+    error.dropped = tuple(dropped)
+    return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -32,6 +32,7 @@ from router.scheduling.types import (
     Admitter,
     Decision,
     Dropped,
+    NamedFilter,
     NamedScorer,
     Profile,
     ProfileHandler,
@@ -701,3 +702,26 @@ class Follows:
 async def test_the_data_plane_is_told_scores_only_where_asked(emit: bool) -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH), emit_scores=emit)
     assert (await fixture.route()).scores == ({"a:1": 2.0, "b:1": 5.0} if emit else {})
+
+
+class Nobody(msgspec.Struct, frozen=True):
+    """Finds everybody too busy."""
+
+    by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "busy"
+
+    def filter(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[Endpoint]:
+        return []
+
+
+async def test_the_record_of_a_refused_request_names_who_was_dropped() -> None:
+    fixture = Fixture("a:1")
+    lineup = fixture.director.lineup
+    profile = Profile("default", (NamedFilter("load", Nobody()),), (), MaxScorePicker())
+    fixture.director.lineup = msgspec.structs.replace(lineup, profiles={"default": profile})
+    with pytest.raises(Saturated):
+        await fixture.route()
+    ((record, _),) = fixture.notes.refused_
+    assert list(record.dropped) == [Dropped("load", ("a:1",), "busy")]

@@ -143,3 +143,14 @@ def test_an_endpoint_that_is_held_back_is_picked_where_filters_leave_nobody_else
     prefill = make.endpoint("p", labels={ROLE_LABEL: "prefill"})
     assert decide(roles, prefill, make.endpoint("new"), facts=NEW).endpoint.address == "new"
     assert decide(BY_LOAD, make.endpoint("new"), facts=NEW).dropped == ()
+
+
+def test_a_refusal_tells_who_was_dropped_by_what_and_why() -> None:
+    prefill = make.endpoint("p", labels={ROLE_LABEL: "prefill"})
+    filters = (NamedFilter("decode", DecodeFilter()), NamedFilter("load", NoneFits()))
+    with pytest.raises(Saturated) as refused:
+        decide(profile(filters=filters), make.endpoint("a"), prefill)
+    assert list(refused.value.dropped) == [
+        Dropped("decode", ("p",), DecodeFilter.why),
+        Dropped("load", ("a",), NoneFits.why),
+    ]
