@@ -227,7 +227,7 @@ async def test_a_prefix_that_pins_one_endpoint_is_named(tmp_path: Path) -> None:
             for request in requests:  # they would take long, one after the other
                 request.cancel()
         evidence = finding["evidence"]
-        assert evidence["requests_with_it"] >= 20
+        assert evidence["requests_with_it"] >= 15  # of the 20 that it takes
         assert evidence["its_load"] >= evidence["idlest_load"] + 4
         assert evidence["prefix_tokens"] >= 16
 

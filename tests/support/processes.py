@@ -85,7 +85,7 @@ class Fleet:
 
     def ended(self) -> list[Mapping[str, Any]]:
         """The router's events of finished requests, in order."""
-        lines = self.log.read_bytes().splitlines()
+        *lines, _ = self.log.read_bytes().split(b"\n")  # what is behind the last end is not whole
         events = [msgspec.json.decode(line) for line in lines if line.startswith(b"{")]
         return [event for event in events if event["event"] == "request.ended"]
 
