@@ -140,8 +140,10 @@ async def test_every_endpoint_of_the_model_is_credited_and_the_weight_counts(
     assert record["endpoint"] == heard
     weighted = {address: held["weighted"] for address, held in record["prefix"].items()}
     assert weighted == {heard: 4.0, silent: 1.0}
-    (dropped,) = record["dropped"]
-    assert (dropped["filter"], dropped["addresses"]) == ("served-models", [storage.other])
+    why = "it does not list the model"
+    assert record["dropped"] == [
+        {"filter": "served-models", "addresses": [storage.other], "why": why}
+    ]
     assert await storage.tiers("other") == {}
     assert (await storage.complete("other"))["endpoint"] == storage.other
 
