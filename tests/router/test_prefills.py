@@ -8,8 +8,8 @@ from router.pool.pool import Pool
 from router.producers.facts import PrefixMatch
 from router.scheduling.deciders.always_disagg_pd import AlwaysDisaggPdDecider
 from router.scheduling.profiles.stages import StageHandler
+from tests.router.directing import Fixture
 from tests.router.scheduling.profiles import stage_pool
-from tests.router.test_director import Fixture
 from tests.support import make
 
 

@@ -21,7 +21,7 @@ import msgspec
 from router.extproc.pb import ext_proc_pb2 as pb
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.extproc.server import ExternalProcessor
-from tests.router.test_director import Fixture
+from tests.router.directing import Fixture
 from tests.support import http2
 from tests.support.ports import free_port, loopback_block
 from tests.support.processes import process, until

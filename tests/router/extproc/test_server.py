@@ -18,7 +18,7 @@ from router.extproc.pb.ext_proc_pb2_grpc import (
 )
 from router.extproc.server import ExternalProcessor
 from router.pool.discovery.schema import ModelRewrite, RewriteTarget
-from tests.router.test_director import Amending, Fixture
+from tests.router.directing import Amending, Fixture
 from tests.support import envoy_messages as envoy
 from tests.support.processes import until
 

@@ -1,0 +1,179 @@
+"""What the record of a request says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from router.errors import Saturated
+from router.pool.endpoint import Endpoint, EngineMetrics
+from router.producers.facts import Facts, FairnessId, PrefixMatch, Untokenized
+from router.request.types import Request
+from router.scheduling.pickers.max_score import MaxScorePicker
+from router.scheduling.types import (
+    Dropped,
+    NamedFilter,
+    Profile,
+)
+from router.telemetry.decisions import MAX_ADDRESSES
+from tests.router.directing import BODY, MATCH, Elsewhere, Fixture, Known
+from tests.support import make
+from tests.support.envoy_messages import POST
+
+
+async def test_the_endpoint_that_holds_the_prefix_is_picked_and_the_record_says_why() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH))
+    routed = await fixture.route(request_id="r7")
+    assert routed.destination == "b:1"
+    assert routed.headers == {}
+    (record,) = fixture.notes.routed_
+    assert (record.request_id, record.kind, record.model) == ("r7", "completion", "m")
+    assert record.totals == {"a:1": 2.0, "b:1": 5.0}
+    assert record.prompt_tokens == 70
+    assert record.predicted_cached_tokens == 64
+    assert record.prefix == MATCH.held
+    assert record.took_ms == 500
+
+
+async def test_the_record_names_weights_candidates_and_what_each_stage_took() -> None:
+    ticks = iter(range(100))
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), timer=lambda: next(ticks) / 1000)
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert (record.profile, record.candidates) == ("default", 2)
+    assert record.weights == {"prefix": 3.0, "active": 2.0}
+    assert (record.total_blocks, record.block_size) == (4, 16)
+    assert list(record.times_ms) == ["parse", "known", "load", "wait", "schedule"]
+    assert list(record.times_ms.values()) == pytest.approx([1] * 5)
+
+
+async def test_what_had_to_be_done_without_is_named() -> None:
+    class Silent(Known):
+        async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
+            facts.put(Untokenized("timeout"), "tokens")
+
+    fixture = Fixture("a:1", known=Silent())
+    await fixture.route()
+    fixture.pool.scraped("a:1", EngineMetrics(scraped_at=1.0))
+    await fixture.route()
+    fixture.pool.scraped("a:1", EngineMetrics(scraped_at=fixture.seconds))
+    for _ in range(3):
+        fixture.director.outliers.answered("a:1", 503)
+    await fixture.route()
+    never, old, failing = (record.fallbacks for record in fixture.notes.routed_)
+    assert never == ("no token ids: timeout", "its load is not known: it was never scraped")
+    assert old[1:] == ("its load is not known: its last scrape is old",)
+    assert failing[1:] == ("its last answers failed, and nobody else was left",)
+
+
+async def test_the_record_of_a_split_request_says_who_computes_the_prompt_and_why() -> None:
+    fixture = Fixture("a:1", handler=Elsewhere(), known=Known(MATCH))
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert record.encode is None
+    assert record.prefill is not None
+    assert (record.prefill.profile, record.prefill.endpoints) == ("prefill", ("c:1",))
+    assert record.predicted_cached_tokens == 0
+
+
+async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None:
+    addresses = [f"e{i:04}:1" for i in range(1000)]
+    held = {a: make.held(i % 4) for i, a in enumerate(addresses)}
+    fixture = Fixture(*addresses, known=Known(PrefixMatch(4, 16, held)))
+    routed = await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert record.candidates == 1000
+    assert MAX_ADDRESSES <= len(record.totals) <= MAX_ADDRESSES + 1
+    assert all(len(by) == len(record.totals) for by in record.scores.values())
+    assert routed.endpoint in record.totals
+    assert min(record.totals.values()) == pytest.approx(3 * 0.75 + 2)
+    assert len(msgspec.json.encode(record)) < 40_000
+
+
+async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
+    fixture = Fixture("a:1", "b:1", known=Known(MATCH), explains=True)
+    headers_sent = {**POST, "x-warmroute-explain": "1"}
+    routed = await fixture.director.route(headers_sent, BODY)
+    fixture.director.responded(routed, 500, {})
+    assert routed.answer_headers["x-warmroute-decision"] == (
+        "endpoint=b:1; profile=default; candidates=2/2; total=5.000; blocks=4/4; cached=64; "
+        "tokens=70; took-ms=500.00"
+    )
+    assert (await fixture.route()).answer_headers == {}
+    closed = Fixture("a:1", "b:1", known=Known(MATCH))
+    assert (await closed.director.route(headers_sent, BODY)).answer_headers == {}
+
+
+async def test_the_last_token_is_never_expected_to_be_reused() -> None:
+    fixture = Fixture("b:1", known=Known(MATCH, tokens=64))
+    await fixture.route()
+    assert fixture.notes.routed_[0].predicted_cached_tokens == 48
+
+
+async def test_of_a_prompt_that_goes_on_all_known_blocks_may_be_reused() -> None:
+    fixture = Fixture("b:1", known=Known(MATCH, tokens=64, partial=True))
+    await fixture.route()
+    (record,) = fixture.notes.routed_
+    assert (record.prompt_tokens, record.predicted_cached_tokens) == (None, 64)
+
+
+async def test_names_of_any_length_are_kept_short() -> None:
+    fixture = Fixture("a:1")
+    body = msgspec.json.encode({"model": "m" * 1_000_000, "prompt": "x"})
+    routed = await fixture.route(body, request_id="r" * 5000)
+    assert routed.headers == {}
+    assert (len(routed.record.model), len(routed.record.request_id)) == (256, 256)
+
+
+@pytest.mark.parametrize(
+    ("sent", "stated", "account"),
+    [
+        ({}, None, "default-flow"),
+        ({}, "agent", "agent"),
+        ({"x-gateway-inference-fairness-id": "older"}, "agent", "older"),
+        (
+            {"x-gateway-inference-fairness-id": "older", "x-llm-d-inference-fairness-id": "new"},
+            None,
+            "new",
+        ),
+    ],
+)
+async def test_the_record_says_on_whose_account_a_request_goes(
+    sent: dict[str, str], stated: str | None, account: str
+) -> None:
+    class Agent(Known):
+        async def produce(
+            self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+        ) -> None:
+            if stated is not None:
+                facts.put(FairnessId(stated), "agent")
+
+    fixture = Fixture("a:1", known=Agent())
+    await fixture.director.route({**POST, **sent}, BODY)
+    assert fixture.notes.routed_[0].fairness_id == account
+
+
+class Nobody(msgspec.Struct, frozen=True):
+    """Finds everybody too busy."""
+
+    by_load: ClassVar[bool] = True
+    why: ClassVar[str] = "busy"
+
+    def filter(
+        self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
+    ) -> Sequence[Endpoint]:
+        return []
+
+
+async def test_the_record_of_a_refused_request_names_who_was_dropped() -> None:
+    fixture = Fixture("a:1")
+    lineup = fixture.director.lineup
+    profile = Profile("default", (NamedFilter("load", Nobody()),), (), MaxScorePicker())
+    fixture.director.lineup = msgspec.structs.replace(lineup, profiles={"default": profile})
+    with pytest.raises(Saturated):
+        await fixture.route()
+    ((record, _),) = fixture.notes.refused_
+    assert list(record.dropped) == [Dropped("load", ("a:1",), "busy")]
