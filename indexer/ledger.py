@@ -141,9 +141,7 @@ class Ledger:
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._known(parent)
-        if chain is None:
-            chain = self._pieces.chain(parent)
-        if chain is not None or (parent in self._pieces and self._is_small(event)):
+        if chain is not None or self._continues_a_piece(event, parent):
             self._place(event, chain)
         elif self._groups.further(event.group) is not None:
             self._located(event)
@@ -240,7 +238,8 @@ class Ledger:
 
     def _known(self, name: int) -> int | None:
         """The chain hash behind which blocks with this parent lie."""
-        return self._index.resolve(self.holder, name)
+        chain = self._index.resolve(self.holder, name)
+        return self._pieces.chain(name) if chain is None else chain
 
     def _hold(self, event: BlockStored, chains: Sequence[int]) -> int:
         """Hold the blocks of an event; returns for how many of its names there was room."""
@@ -251,8 +250,8 @@ class Ledger:
         self.rejected[Reason.OVER_BUDGET] += names
         self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
 
-    def _is_small(self, event: BlockStored) -> bool:
-        return event.block_size < self._index.block_size
+    def _continues_a_piece(self, event: BlockStored, parent: int) -> bool:
+        return parent in self._pieces and event.block_size < self._index.block_size
 
     def _fault(self, event: BlockStored) -> Reason | None:
         """Why a store does not count; None if it does, and then others like it do too."""

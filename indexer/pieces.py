@@ -1,8 +1,9 @@
 """Pieces: engine blocks smaller than the index's, put together to blocks that prompts can match.
 
-A block of the index is there, in a tier, while all the pieces that fill it are there; its name is
-that of its last piece. A piece that is gone is remembered while pieces behind it are left, so that
-the block is there again as soon as the piece is.
+A block of the index is there, in a tier, while all the pieces that fill it are there. Its name is
+made from that of its last piece and is not that name: whoever tells of the piece alone, as shared
+storage and pools do, does not tell of the block. A piece that is gone is remembered while pieces
+behind it are left, so that the block is there again as soon as the piece is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from indexer.block import Holder, MediaId
 from indexer.events import BlockStored
 from indexer.hashing import TOKEN_BYTES, block_hashes
 from indexer.index import BlockIndex
+
+_APART = 0x9E3779B97F4A7C15
+"""Sets the name of a block apart from that of its last piece."""
 
 
 class _Piece(msgspec.Struct, gc=False):
@@ -48,6 +52,10 @@ class Pieces:
 
     def __len__(self) -> int:
         return len(self._pieces)
+
+    @property
+    def _counts(self) -> bool:
+        return self._index.count_repeats and not self._index.traits.is_shared(self._holder)
 
     def __contains__(self, name: int) -> bool:
         return name in self._pieces
@@ -93,7 +101,7 @@ class Pieces:
         copies = self._copies.get(tier, {})
         if name not in copies:
             return []
-        if copies[name] > 1 and self._index.count_repeats:
+        if copies[name] > 1 and self._counts:
             copies[name] -= 1
             return []
         return self._leave(tier, name)
@@ -157,13 +165,13 @@ class Pieces:
             return []
         ends = self._complete(tier, name)
         for end, chain in ends:
-            self._index.store(self._holder, tier, [end], [chain])
+            self._index.store(self._holder, tier, [end ^ _APART], [chain])
         return [chain for _, chain in ends]
 
     def _leave(self, tier: str, name: int) -> list[int]:
         gone: list[int] = []
         for end, _ in self._complete(tier, name):
-            gone += self._index.remove(self._holder, tier, [end])
+            gone += self._index.remove(self._holder, tier, [end ^ _APART])
         del self._copies[tier][name]
         self._forget(name)
         return gone

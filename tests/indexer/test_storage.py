@@ -144,6 +144,37 @@ def test_a_continuation_in_storage_counts_behind_what_is_known() -> None:
     _tell(one, make.stored([55], make.prompt(1, 48), parent=NAMES[2]))
 
 
+def _small_fleet() -> tuple[PrefixIndex, Feed]:
+    """Engines whose blocks are a fourth of the index's; the first has one whole block."""
+    index = PrefixIndex(64)
+    one, two = _open(index, E1), _open(index, E2)
+    _tell(one, make.stored())
+    _tell(two, make.CLEARED)
+    return index, one
+
+
+def test_a_part_of_a_block_that_storage_names_is_no_block() -> None:
+    index, _ = _small_fleet()
+    _tell(_open(index, STORE), _placeholder(NAMES[3:]))
+    assert _look(index).matches == {E1: Match(1, {"gpu": 1}, 1)}
+    late = PrefixIndex(64)
+    _tell(_open(late, STORE), _placeholder(NAMES[3:]))
+    _tell(_open(late, E1), make.stored())
+    assert _look(late).matches == {E1: Match(1, {"gpu": 1}, 1)}
+
+
+@pytest.mark.parametrize("gone", range(4))
+def test_a_part_that_leaves_storage_takes_its_block(gone: int) -> None:
+    index, one = _small_fleet()
+    remote: dict[str, Any] = {"medium": "STORAGE", "locality": "REMOTE"}
+    _tell(one, make.stored(NAMES[:2], **remote))
+    _tell(one, make.stored(NAMES[2:], make.prompt(2, 32), NAMES[1], **remote))
+    _tell(one, make.stored(NAMES[gone : gone + 1], [], block_size=0, **remote))  # once more
+    assert _look(index).matches[E2] == Match(1, {"shared_storage": 1}, 1)
+    _tell(one, make.removed(NAMES[gone : gone + 1], **remote))
+    assert _look(index).matches == {E1: Match(1, {"gpu": 1}, 1)}
+
+
 def test_a_further_group_in_storage_is_left_out() -> None:
     index, _, _, _ = _fleet()
     storage = _open(index, STORE)
