@@ -165,6 +165,11 @@ class Intake:
         for holder in self.holders:
             self._ledger(holder).drop()
 
+    def doubt_shared(self) -> None:
+        """Nobody can tell any more what became of what was told of shared storage."""
+        for holder in self.holders:
+            self._ledger(holder).doubt_shared()
+
     def restore(self, models: Collection[str], outline: Outline) -> None:
         """Know what was told in a former process of ours."""
         self.models.update(models)

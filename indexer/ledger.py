@@ -28,6 +28,8 @@ class Ledger:
         block_size: Tokens per block as the engine last said; None before its first store.
         rejected: Events, or blocks of them, that did not count, by reason.
         dropped_blocks: Blocks that the budget had no room for since the last clear.
+        shared: Ledgers of shared storage of which the engine told, too.
+        doubted: What left here, where it is such storage, may not have been told.
     """
 
     def __init__(
@@ -41,6 +43,8 @@ class Ledger:
         self.block_size: int | None = None
         self.rejected: Counter[Reason] = Counter()
         self.dropped_blocks = 0
+        self.shared: set[Ledger] = set()
+        self.doubted = False
         self._index = index
         self._guesses = guesses
         self._storage = storage
@@ -88,16 +92,14 @@ class Ledger:
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
+            case BlockStored() | BlockRemoved() if event.remote and self._storage is not None:
+                storage = self._storage(model)
+                self.shared.add(storage)
+                storage.apply(event, model)
             case BlockStored():
-                if event.remote and self._storage is not None:
-                    self._storage(model).apply(event, model)
-                else:
-                    self._stored(event, model)
+                self._stored(event, model)
             case BlockRemoved():
-                if event.remote and self._storage is not None:
-                    self._storage(model).apply(event, model)
-                else:
-                    self._removed(event)
+                self._removed(event)
             case AllBlocksCleared():
                 self._cleared(event.tier)
             case PoolTold():
@@ -105,11 +107,18 @@ class Ledger:
 
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
+        self.doubt_shared()
         self._clear()
         self._groups = Groups(self._index.block_size)
         self._usual = None
         self._index.traits.forget(self.holder)
         self.resume(_GROUPS)
+
+    def doubt_shared(self) -> None:
+        """Nobody can tell any more what became of what the engine told of shared storage."""
+        for storage in self.shared:
+            storage.doubted = True
+        self.shared.clear()
 
     def suspend(self, cause: object) -> None:
         """Credit nothing until this cause is resumed; several streams may feed one holder."""
@@ -195,6 +204,7 @@ class Ledger:
 
     def _clear(self) -> None:
         self.dropped_blocks = 0
+        self.doubted = False
         self._parking.clear()
         self._pieces.clear()
         self._guesses.forget(self.holder)

@@ -73,6 +73,8 @@ class StorageLedger(Ledger):
     def _removed(self, event: BlockRemoved) -> None:
         event = msgspec.structs.replace(event, tier=SHARED_STORAGE, group=None)
         self._take_away(event, event.names)
+        if not self._index.blocks(self.holder) and not self._index.claims.of(self.holder):
+            self.doubted = False
 
     def _cleared(self, tier: str | None) -> None:
         self._clear()

@@ -58,6 +58,8 @@ class Story:
     def note(self, effect: Effect) -> None:
         """What was applied leaves no doubt about the past, or raises one."""
         if effect is not Effect.NONE:
+            if effect is Effect.CLEARED and not self.complete:
+                self._intake.doubt_shared()  # a clear is of the engine's own blocks
             self.complete = effect is Effect.CLEARED
 
     def forget(self) -> None:

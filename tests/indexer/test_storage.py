@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from indexer.block import Holder, Identity, Match
+from indexer.block import Holder, Identity, Match, Trust
 from indexer.events import Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
@@ -142,6 +143,50 @@ def test_a_continuation_in_storage_counts_behind_what_is_known() -> None:
     _tell(storage, make.stored([55], make.prompt(1, 99), parent=54))
     assert _look(index).matches[E2].blocks == 3
     _tell(one, make.stored([55], make.prompt(1, 48), parent=NAMES[2]))
+
+
+def _remote(names: Sequence[int] = NAMES[:2]) -> dict[str, Any]:
+    return make.stored(names, medium="STORAGE", locality="REMOTE")
+
+
+def test_nobody_is_exact_while_a_removal_from_storage_may_be_missing() -> None:
+    index, one, _, other = _fleet()
+    _tell(other, make.CLEARED)
+    _tell(one, _remote())
+    assert [index.trust(holder) for holder in (E1, E2, E3)] == [Trust.EXACT] * 3
+    one.receive(make.frames(9, topic=b""), 1.0)
+    assert _look(index).matches[E2].blocks == 2
+    partial = [Trust.PARTIAL, Trust.PARTIAL, Trust.EXACT]  # the last is of another model
+    assert [index.trust(holder) for holder in (E1, E2, E3)] == partial
+    one.receive(make.frames(10, make.CLEARED, topic=b""), 1.0)
+    assert (one.trust, index.trust(E2)) == (Trust.EXACT, Trust.PARTIAL)
+    removed = make.removed(NAMES[:2], medium="STORAGE", locality="REMOTE")
+    one.receive(make.frames(11, removed, _remote(), topic=b""), 1.0)
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.EXACT)
+
+
+@pytest.mark.parametrize("end", ["closed", "restarted", "sequence fell"])
+def test_what_an_engine_told_of_storage_is_in_doubt_after_its_end(end: str) -> None:
+    index, one, _, _ = _fleet()
+    _tell(one, _remote())
+    if end == "closed":
+        index.close(one)
+    elif end == "restarted":
+        index.restarted(E1.address)
+    else:
+        one.receive(make.frames(0, topic=b"", ts=9.0), 1.0)
+        assert one.trust is Trust.EXACT
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.PARTIAL)
+
+
+def test_publishers_of_storage_that_nothing_tells_apart_make_nobody_exact() -> None:
+    index, _, _, _ = _fleet()
+    storage = index.open(Source(shared_by("tiny"), "tcp://x", base_model="tiny", unordered=True))
+    assert index.trust(E2) is Trust.EXACT
+    _tell(storage, _placeholder(NAMES[:2]))
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.PARTIAL)
+    _tell(storage, make.removed(NAMES[:2], medium="SHARED_STORAGE"))
+    assert index.trust(E2) is Trust.EXACT
 
 
 def _small_fleet() -> tuple[PrefixIndex, Feed]:
