@@ -107,7 +107,6 @@ class Ledger:
 
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
-        self.doubt_shared()
         self._clear()
         self._groups = Groups(self._index.block_size)
         self._usual = None

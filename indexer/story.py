@@ -62,8 +62,10 @@ class Story:
                 self._intake.doubt_shared()  # a clear is of the engine's own blocks
             self.complete = effect is Effect.CLEARED
 
-    def forget(self) -> None:
+    def forget(self, *, is_retold: bool = False) -> None:
         """It is another engine's from now on, or is about to be told anew."""
+        if not is_retold:
+            self._intake.doubt_shared()
         self.order.forget()
         self.complete = self.in_doubt = False
         self._intake.drop()

@@ -12,6 +12,7 @@ from indexer.events import Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
 from indexer.prefix_index import Lookup, PrefixIndex
+from indexer.replay import Replay, Step
 from indexer.storage import is_shared, shared_by
 from tests.indexer import make
 from tests.indexer.make import BASE, E1, E2, E3, NAMES
@@ -244,3 +245,22 @@ def test_storage_is_told_by_its_name() -> None:
     assert is_shared(Holder("OBJECT_STORE"))
     assert is_shared(shared_by("m@x"))
     assert not is_shared(E1)
+
+
+def test_a_story_that_is_told_anew_leaves_no_doubt_about_storage() -> None:
+    index = PrefixIndex(16)
+    one = index.open(Source(E1, "tcp://x", base_model="tiny", replay="tcp://r"))
+    sent = [make.frames(seq, *events) for seq, events in enumerate([[_remote()], [_remote()], []])]
+    one.connected()
+    one.receive(sent[1], 1.0)
+    assert index.trust(E1) is Trust.PARTIAL
+    replay = Replay(one)
+    assert replay.request() == [b"", bytes(8)]
+    for parts in sent:
+        replay.receive([b"", *parts])
+    replay.receive([b"", b"", b"\xff" * 8, b""])
+    replay.request()
+    assert replay.receive([b"", b"", b"\xff" * 8, b""]) is Step.END
+    while one.hear_waiting():
+        pass
+    assert (_look(index).matches[E1].blocks, index.trust(E1)) == (2, Trust.EXACT)
