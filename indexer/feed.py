@@ -17,10 +17,10 @@ from indexer.catch_up import CatchUp
 from indexer.engines import vllm
 from indexer.events import Batch
 from indexer.frames import Message
-from indexer.groups import Outline
 from indexer.intake import Intake
 from indexer.ledger import Ledger
 from indexer.order import Order, Verdict
+from indexer.outline import Outline
 from indexer.story import Restored, Story
 
 

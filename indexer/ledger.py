@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from indexer.block import GPU, Holder, Identity
 from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
-from indexer.groups import Groups, Outline
+from indexer.groups import Groups
 from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
+from indexer.outline import Outline
 from indexer.parking import Parking
 from indexer.pieces import Pieces
 from indexer.speculative import Speculative
@@ -78,16 +79,31 @@ class Ledger:
 
     def outline(self) -> Outline | None:
         """For `restore`; None where that is not all it takes to go on with the engine's blocks."""
-        if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
+        if self.refused is not None:
             return None
-        return Outline(self.block_size, tuple(self._groups.specs))
+        return Outline(
+            self.block_size,
+            tuple(self._groups.specs),
+            self._pieces.kept(),
+            self._index.claims.kept(self.holder),
+            bool(self.shared),
+        )
 
-    def restore(self, outline: Outline) -> None:
-        """Know of the engine what another ledger knew; the index is given its blocks elsewhere."""
+    def restore(self, outline: Outline) -> bool:
+        """Know of the engine what another ledger knew; the index is given its blocks elsewhere.
+
+        False if there was not room for all of it.
+        """
         self._groups.restore(outline.groups)
         self._regroup()
         if outline.block_size is not None:
             self._set_block_size(outline.block_size)
+        fits = self._pieces.restore(outline.pieces)
+        for claimed in outline.claims:
+            fits = fits and self._index.has_room(self.holder)
+            if fits:
+                self._index.claims.restore(self.holder, claimed)
+        return fits
 
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""

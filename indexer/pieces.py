@@ -8,7 +8,8 @@ behind it are left, so that the block is there again as soon as the piece is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -38,6 +39,31 @@ class _Piece(msgspec.Struct, gc=False):
     media: Sequence[MediaId]
     chain: int | None = None
     followers: tuple[int, ...] = ()
+
+
+class KeptPiece(msgspec.Struct, frozen=True, array_like=True):
+    """A piece by its name; the rest follows from these and from the pieces before it.
+
+    Attributes:
+        media: Each a MediaId, which is no type that can be read back as such.
+    """
+
+    name: int
+    before: int
+    parent: int | None
+    tokens: bytes
+    media: Sequence[Any] = ()
+
+
+class KeptPieces(msgspec.Struct, frozen=True):
+    """
+    Attributes:
+        pieces: Each behind the one before it in its block.
+        copies: Tier → piece → copies.
+    """
+
+    pieces: Sequence[KeptPiece] = ()
+    copies: Mapping[str, Mapping[int, int]] = {}
 
 
 class Pieces:
@@ -116,6 +142,31 @@ class Pieces:
         """Forget one tier; the index is told apart."""
         for name in self._copies.pop(tier, {}):
             self._forget(name)
+
+    def kept(self) -> KeptPieces:
+        """For `restore`."""
+        return KeptPieces(
+            [
+                KeptPiece(name, piece.before, piece.parent, piece.tokens, piece.media)
+                for name, piece in self._pieces.items()
+            ],
+            {tier: dict(copies) for tier, copies in self._copies.items()},
+        )
+
+    def restore(self, kept: KeptPieces) -> bool:
+        """Know what was kept; the index is given the blocks elsewhere. False if not all had room.
+
+        There are none yet.
+        """
+        for one in kept.pieces:
+            if one.parent is not None and one.parent not in self._pieces:
+                continue  # there was no room for it
+            if self._index.has_room(self._holder):
+                self._take_in(one.name, _Piece(one.before, one.parent, one.tokens, one.media))
+        for tier, copies in kept.copies.items():
+            there = {name: count for name, count in copies.items() if name in self._pieces}
+            self._copies[tier] = there
+        return len(self._pieces) == len(kept.pieces)
 
     def _take_in(self, name: int, piece: _Piece) -> _Piece | None:
         """The piece of this name and content; one of other content is withdrawn.

@@ -17,11 +17,11 @@ from indexer.budget import Budget
 from indexer.engines import pool, vllm
 from indexer.events import Batch, Reason
 from indexer.feed import Feed, Source
-from indexer.groups import Outline
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
+from indexer.outline import Outline
 from indexer.pooling import PooledLedger, Pooling, PoolLedger
 from indexer.speculative import GuessStats, Speculative, Ticket
 from indexer.storage import StorageLedger, is_shared, shared_by

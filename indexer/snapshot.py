@@ -16,11 +16,11 @@ from indexer import dump
 from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
 from indexer.feed import Feed
-from indexer.groups import Outline
+from indexer.outline import Outline
 from indexer.prefix_index import PrefixIndex
 from indexer.story import Restored
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"warmroute index\n"
 MAX_AGE_S = 900.0
 """After so long an engine that works has replaced most of what it had."""
@@ -82,7 +82,8 @@ def take(index: PrefixIndex, process_start: Callable[[str], float | None]) -> Ta
         if stream is not None:
             streams[feed.source.holder] = stream
     blocks = dump.copy(index.blocks, streams)
-    return Taken(index.block_size, [streams[holder] for holder in blocks.holders], blocks)
+    order = dict.fromkeys((*blocks.holders, *streams))  # those without blocks come last
+    return Taken(index.block_size, [streams[holder] for holder in order], blocks)
 
 
 def encode(taken: Taken, written_at: float) -> bytes:
@@ -163,7 +164,8 @@ def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stre
     ):
         return None
     state = index.state(source.holder)
-    complete = feed.is_complete and not (state.parked_blocks or state.dropped_blocks)
+    lacks = state.parked_blocks or state.dropped_blocks or outline.speaks_of_others
+    complete = feed.is_complete and not lacks
     return Stream(
         address=source.holder.address,
         rank=source.holder.rank,

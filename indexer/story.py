@@ -7,9 +7,9 @@ from collections.abc import Collection
 import msgspec
 
 from indexer.frames import Message
-from indexer.groups import Outline
 from indexer.intake import Effect, Intake
 from indexer.order import Order, Progress
+from indexer.outline import Outline
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -93,7 +93,6 @@ class Story:
         """Go on where a former process of ours stopped; see `Feed.restore`."""
         self.order.restore(restored.progress)
         self.stats.last_seq = restored.progress.last_seq
-        self.complete = restored.complete
         self.restored = restored
-        self._intake.restore(models, outline)
+        self.complete = self._intake.restore(models, outline) and restored.complete
         self.suspend()
