@@ -2,7 +2,8 @@
 
 It says of each stream where it was in the engine's sequence and when the engine's process had
 started. What is restored is credited only once the engine is proven to be that process, by its
-metrics, by what it replays or, where it tells no start, by the number of its next message.
+metrics, by what it replays or, where it tells no start, by the number of its next message. Until
+then it is kept on as it was.
 """
 
 from __future__ import annotations
@@ -132,8 +133,11 @@ def restore(index: PrefixIndex, snapshot: Snapshot, feeds: Mapping[int, Feed]) -
     for position, feed in feeds.items():
         stream = snapshot.streams[position]
         was = stream.was
-        if position in full:
-            was = msgspec.structs.replace(was, complete=False)
+        was = msgspec.structs.replace(
+            was,
+            complete=was.complete and position not in full,
+            heard_until=_heard_until(snapshot, stream),
+        )
         feed.restore(was, stream.models, stream.outline)
     return len(feeds)
 
@@ -148,8 +152,14 @@ def matching(snapshot: Snapshot, feeds: Sequence[Feed]) -> Mapping[int, Feed]:
     return {
         position: feed
         for position, stream in enumerate(snapshot.streams)
-        if (feed := found.get((Holder(stream.address, stream.rank), stream.endpoint)))
+        if snapshot.written_at - _heard_until(snapshot, stream) <= MAX_AGE_S
+        and (feed := found.get((Holder(stream.address, stream.rank), stream.endpoint)))
     }
+
+
+def _heard_until(snapshot: Snapshot, stream: Stream) -> float:
+    until = stream.was.heard_until
+    return snapshot.written_at if until is None else until
 
 
 def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stream | None:
@@ -158,19 +168,22 @@ def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stre
     if (
         source.shared
         or source.tiers
-        or feed.trust is Trust.STALE
+        or (feed.trust is Trust.STALE and feed.restored is None)
         or outline is None
         or progress is None
     ):
         return None
     state = index.state(source.holder)
-    lacks = state.parked_blocks or state.dropped_blocks or outline.speaks_of_others
-    complete = feed.is_complete and not lacks
+    pooled = index.pooling is not None and source.holder in index.pooling.elsewhere
+    lacks = state.parked_blocks or state.dropped_blocks or outline.speaks_of_others or pooled
+    was = Restored(progress, feed.is_complete and not lacks, process_start)
+    if feed.restored is not None:
+        was = msgspec.structs.replace(feed.restored, progress=progress, complete=was.complete)
     return Stream(
         address=source.holder.address,
         rank=source.holder.rank,
         endpoint=source.endpoint,
         models=sorted(feed.models),
         outline=outline,
-        was=Restored(progress, complete, process_start),
+        was=was,
     )

@@ -19,11 +19,13 @@ class Restored(msgspec.Struct, frozen=True):
         progress: Where it was in the engine's sequence.
         complete: Nothing of the engine's story was missing.
         process_start: When the engine's process started, in seconds since the epoch, if told.
+        heard_until: When it was followed last, likewise; None: until it was written down.
     """
 
     progress: Progress
     complete: bool
     process_start: float | None
+    heard_until: float | None = None
 
 
 class Story:

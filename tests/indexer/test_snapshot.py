@@ -225,6 +225,22 @@ def test_an_engine_that_told_of_shared_storage_is_asked_for_all_of_it_again() ->
     assert feed.catch_up.wants == 0
 
 
+def test_what_is_not_proven_yet_is_kept_on_for_as_long_as_any_snapshot() -> None:
+    first, _ = restored(kept(warm(), process_start=5.0))
+    again = kept(first, process_start=6.0, written_at=100.0 + MAX_AGE_S)
+    second = PrefixIndex(16)
+    feed = opened(second)
+    found = snapshot.decode(again, 16, 100.0 + MAX_AGE_S)
+    snapshot.restore(second, found, snapshot.matching(found, second.feeds()))
+    assert (feed.trust, feed.restored and feed.restored.process_start) == (Trust.STALE, 5.0)
+    too_late = kept(second, written_at=101.0 + MAX_AGE_S)
+    found = snapshot.decode(too_late, 16, 101.0 + MAX_AGE_S)
+    assert not snapshot.matching(found, [opened(PrefixIndex(16))])
+    feed.proven()
+    feed.receive(make.frames(2), 1.0)
+    assert (score(second), feed.trust) == (3, Trust.EXACT)
+
+
 def test_what_was_incomplete_stays_so() -> None:
     index = PrefixIndex(16)
     opened(index).receive(make.frames(7, make.stored()), 1.0)
@@ -314,6 +330,7 @@ def test_what_others_keep_for_an_engine_is_not_restored() -> None:
     opened(index)
     found = snapshot.decode(kept(was), 16, 100.0)
     assert len(found.streams) == 1
+    assert not found.streams[0].was.complete  # what is replayed teaches what the pool's names mean
     snapshot.restore(index, found, snapshot.matching(found, index.feeds()))
     assert index.blocks.blocks(E1) == {"gpu": 2}
 
