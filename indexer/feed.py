@@ -171,6 +171,8 @@ class Feed:
     def connected(self) -> None:
         """The connection is there, for the first time or again."""
         self.stats.connections += 1
+        if self._story.in_doubt and not self._story.lost:
+            self._story.suspend()  # what was proven meanwhile may have ended before this connection
         self.catch_up.reconnected()
 
     def lost(self) -> None:
