@@ -388,6 +388,7 @@ class PrefixIndex:
         if ledger is not None:
             self._ended.update(ledger.rejected)
             ledger.doubt_shared()
+            ledger.drop()
         self._guesses.forget(holder)
         if self.pooling is not None:
             self.pooling.forget(holder)
