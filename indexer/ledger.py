@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
+from indexer.budget import PARKED_BLOCKS
 from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
 from indexer.groups import Groups
@@ -49,7 +50,7 @@ class Ledger:
         self._index = index
         self._guesses = guesses
         self._storage = storage
-        self._parking = Parking()
+        self._parking = Parking(account=index.parked, address=holder.address)
         self._pieces = Pieces(holder, index)
         self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
@@ -169,7 +170,7 @@ class Ledger:
             self._place(event, chain)
         elif self._groups.further(event.group) is not None:
             self._located(event)
-        elif self.dropped_blocks:
+        elif self.dropped_blocks or not self._may_park(event):
             self._drop_tail(event, len(event.names))  # most likely, its parent was left out
         elif dropped := self._parking.park(event, parent):
             self.rejected[Reason.PARKED_OVERFLOW] += dropped
@@ -274,6 +275,9 @@ class Ledger:
     def _drop_tail(self, event: BlockStored, names: int) -> None:
         self.rejected[Reason.OVER_BUDGET] += names
         self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
+
+    def _may_park(self, event: BlockStored) -> bool:
+        return self._index.has_room(self.holder, len(event.names) * PARKED_BLOCKS)
 
     def _continues_a_piece(self, event: BlockStored, parent: int) -> bool:
         return parent in self._pieces and event.block_size < self._index.block_size
