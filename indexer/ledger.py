@@ -109,14 +109,16 @@ class Ledger:
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
-            case BlockStored() | BlockRemoved() if event.remote and self._storage is not None:
-                storage = self._storage(model)
-                self.shared.add(storage)
-                storage.apply(event, model)
             case BlockStored():
-                self._stored(event, model)
+                if event.remote and self._storage is not None:
+                    self._share(event, self._storage(model), model)
+                else:
+                    self._stored(event, model)
             case BlockRemoved():
-                self._removed(event)
+                if event.remote and self._storage is not None:
+                    self._share(event, self._storage(model), model)
+                else:
+                    self._removed(event)
             case AllBlocksCleared():
                 self._cleared(event.tier)
             case PoolTold():
@@ -145,6 +147,10 @@ class Ledger:
         self._suspended.discard(cause)
         if not self._suspended:
             self._index.bits.resume(self.holder)
+
+    def _share(self, event: Event, storage: Ledger, model: str) -> None:
+        self.shared.add(storage)
+        storage.apply(event, model)
 
     def _stored(self, event: BlockStored, model: str) -> None:
         kind = event.tier, event.block_size, event.group
