@@ -111,12 +111,12 @@ class Ledger:
         match event:
             case BlockStored():
                 if event.remote and self._storage is not None:
-                    self._share(event, self._storage(model), model)
+                    self._hand_on(event, self._storage(model), model)
                 else:
                     self._stored(event, model)
             case BlockRemoved():
                 if event.remote and self._storage is not None:
-                    self._share(event, self._storage(model), model)
+                    self._hand_on(event, self._storage(model), model)
                 else:
                     self._removed(event)
             case AllBlocksCleared():
@@ -148,7 +148,7 @@ class Ledger:
         if not self._suspended:
             self._index.bits.resume(self.holder)
 
-    def _share(self, event: Event, storage: Ledger, model: str) -> None:
+    def _hand_on(self, event: Event, storage: Ledger, model: str) -> None:
         self.shared.add(storage)
         storage.apply(event, model)
 
