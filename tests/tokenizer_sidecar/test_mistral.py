@@ -206,6 +206,6 @@ def test_without_the_library_the_model_says_so(
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(
-        ModelError, match="needs mistral-common, which is not installed .+ extra mistral"
+        ModelError, match=r"needs mistral-common, which is not installed .+ extra mistral"
     ):
         load(directory)
