@@ -345,4 +345,4 @@ async def _held(fleet: Fleet, address: str, blocks: int) -> bool:
 async def _heard(fleet: Fleet, odd: OddEngine, seq: int) -> bool:
     (index,) = (await fleet.get("/debug/state"))["indexes"]
     feeds = {feed["holder"]["address"]: feed["stats"]["last_seq"] for feed in index["feeds"]}
-    return feeds.get(odd.address) == seq
+    return bool(feeds.get(odd.address) == seq)
