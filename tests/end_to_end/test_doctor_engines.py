@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
 
-import aiohttp
-import msgspec
 import pytest
 import pytest_asyncio
 import zmq.asyncio
 
 from indexer.frames import MAX_PAYLOAD_BYTES
-from tests.end_to_end.faulty import doctor, finds, found, gone, told
+from tests.end_to_end.faulty import doctor, finds, found, gone
 from tests.end_to_end.odd_engine import OddEngine
+from tests.end_to_end.odd_world import CONFIG, INDEX_BYTES, World, entry_of, odd_world
 from tests.end_to_end.publishers import stored
-from tests.end_to_end.routers import router
 from tests.support.ports import loopback_block
-from tests.support.processes import START_S, Fleet, engine, tokenizer, until
+from tests.support.processes import Fleet, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("doctor")]
-
-CONFIG = """\
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins:
-  - type: precise-prefix-cache-producer
-  - type: prefix-cache-scorer
-schedulingProfiles:
-  - name: default
-    plugins:
-      - pluginRef: prefix-cache-scorer
-"""
-
-INDEX_BYTES = 64 * 1024
-"""Room for about 300 blocks."""
-
-ODD = ("unread", "moved", "hybrid", "novel", "garbled", "lacking", "sglang")
 
 SGLANG_METRICS = """\
 # TYPE sglang:num_running_reqs gauge
@@ -51,73 +29,10 @@ sglang:token_usage{engine_type="unified",model_name="tiny",pp_rank="0",tp_rank="
 """Of SGLang, whose processes share one page, so that it tells of none when that began."""
 
 
-class World:
-    """A router whose endpoints are all sound until a test spoils its own.
-
-    Attributes:
-        odd: Name -> engine that does what a test says.
-        real: Address of a simulated engine.
-        listed: Name -> entry of the endpoints file.
-    """
-
-    def __init__(self, fleet: Fleet, context: zmq.asyncio.Context) -> None:
-        self.fleet = fleet
-        self.config = fleet.folder / "config.yaml"
-        head, _, last = loopback_block().rpartition(".")
-        real, *hosts = (f"{head}.{int(last) + number}" for number in range(len(ODD) + 1))
-        self.odd = {name: OddEngine(host, context) for name, host in zip(ODD, hosts, strict=True)}
-        self.real = f"{real}:8000"
-        self.listed = {name: _entry(name, odd.address) for name, odd in self.odd.items()}
-        self.listed["real"] = _entry("real", self.real)
-
-    def list(self) -> None:
-        """Write the endpoints file."""
-        listing = msgspec.json.encode({"endpoints": list(self.listed.values())})
-        (self.fleet.folder / "endpoints.json").write_bytes(listing)
-
-    def change(self, name: str, **fields: Any) -> None:
-        """Say something else of an endpoint; what is None is left out."""
-        changed = {**self.listed[name], **fields}
-        self.listed[name] = {key: value for key, value in changed.items() if value is not None}
-        self.list()
-
-    async def all_connected(self) -> bool:
-        (index,) = (await self.fleet.get("/debug/state"))["indexes"]
-        return all(feed["stats"]["connections"] for feed in index["feeds"])
-
-    async def are_sound(self) -> bool:
-        """All are read, and all that is said is that nobody but the file tells where."""
-        codes = [finding["code"] for finding in await told(self.fleet)]
-        return codes == ["config-warning"] and await self.all_connected()
-
-
-def _entry(name: str, address: str) -> dict[str, Any]:
-    host, _, port = address.rpartition(":")
-    events = {"endpoint": f"tcp://{host}:5557"}
-    return {"name": name, "address": host, "port": port, "kvEvents": events}
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """One router for all tests: each spoils what is its own."""
-    async with AsyncExitStack() as stack:
-        timeout = aiohttp.ClientTimeout(total=30)
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
-        context = stack.enter_context(zmq.asyncio.Context())
-        made = World(Fleet(tmp_path_factory.mktemp("doctor"), session), context)
-        for odd in made.odd.values():
-            stack.callback(odd.close)
-            await stack.enter_async_context(odd.answering())
-        host = made.real.partition(":")[0]
-        await stack.enter_async_context(engine(made.fleet, host, "--prefill-s-per-token=0"))
-        await stack.enter_async_context(tokenizer(made.fleet))
-        made.list()
-        made.config.write_text(CONFIG)
-        flags = (f"--config-file={made.config}", f"--index-bytes={INDEX_BYTES}")
-        await stack.enter_async_context(router(made.fleet, *flags))
-        await until(made.are_sound, START_S)
-        for odd in made.odd.values():
-            await odd.listened_to()
+    async with odd_world(tmp_path_factory.mktemp("doctor")) as made:
         yield made
 
 
@@ -137,12 +52,12 @@ async def test_an_endpoint_whose_events_nobody_reads_is_named_until_its_entry_sa
 
 
 async def test_events_of_no_model_are_named_until_the_engine_says_what_it_serves(
-    world: World, tmp_path: Path
+    world: World,
 ) -> None:
     fleet = world.fleet
     with zmq.asyncio.Context() as context:
         late = OddEngine(loopback_block(), context)
-        world.listed["late"] = _entry("late", late.address)
+        world.listed["late"] = entry_of("late", late.address)
         world.list()
         try:
             await late.listened_to()
@@ -236,9 +151,10 @@ async def test_messages_of_a_wrong_size_or_form_are_counted_until_the_engine_beg
     ("endpoint", "why"),
     [
         ("tcp://127.0.0.1:65570", "not a TCP port: '65570'"),
+        ("tcp://-engine:5557", "Invalid argument"),
         (f"ipc:///{'long/' * 40}socket", "File name too long"),
     ],
-    ids=["port", "path"],
+    ids=["port", "host", "path"],
 )
 async def test_an_address_of_events_that_no_socket_can_have_is_named_until_it_is_corrected(
     world: World, endpoint: str, why: str
@@ -256,6 +172,21 @@ async def test_an_address_of_events_that_no_socket_can_have_is_named_until_it_is
     world.change("moved", kvEvents={"endpoint": moved.events})
     await gone(fleet, "event-socket-unusable")
     await until(world.all_connected)
+
+
+async def test_an_address_of_events_where_nobody_is_is_named_until_it_is_corrected(
+    world: World,
+) -> None:
+    fleet, moved = world.fleet, world.odd["moved"]
+    nowhere = "tcp://no..host:5557"
+    assert not await finds(fleet, "event-stream-unreached")
+    world.change("moved", kvEvents={"endpoint": nowhere})
+    finding = await found(fleet, "event-stream-unreached")
+    assert finding["about"] == moved.address
+    assert finding["evidence"] == {"endpoint": nowhere, "connections": 0}
+    assert "see that the engine publishes events there" in finding["fix"]
+    world.change("moved", kvEvents={"endpoint": moved.events})
+    await gone(fleet, "event-stream-unreached")
 
 
 async def test_metrics_without_the_queue_are_named_until_they_have_it(world: World) -> None:
@@ -339,7 +270,7 @@ async def _complete(world: World, prompt: range) -> None:
 async def _held(fleet: Fleet, address: str, blocks: int) -> bool:
     (index,) = (await fleet.get("/debug/state"))["indexes"]
     held = {h["holder"]["address"]: sum(h["blocks"].values()) for h in index["holders"]}
-    return held.get(address, 0) >= blocks
+    return bool(held.get(address, 0) >= blocks)
 
 
 async def _heard(fleet: Fleet, odd: OddEngine, seq: int) -> bool:
