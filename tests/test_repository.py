@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -234,6 +236,21 @@ def test_no_file_names_a_folder_of_somebodys_machine() -> None:
         if folder in (ROOT / path).read_text(errors="replace")
     }
     assert named == set()
+
+
+def test_what_is_imported_is_a_dependency_by_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = (entry for group in project["optional-dependencies"].values() for entry in group)
+    declared = {re.split(r"[>=<]", entry)[0] for entry in [*project["dependencies"], *extras]}
+    ours = {*PACKAGES, *sys.stdlib_module_names}
+    wanted = {name for module in modules() for name in imported(module)} - ours
+    providers = packages_distributions()
+    unnamed = {
+        name
+        for name in wanted
+        if not declared & {each.lower().replace("_", "-") for each in providers.get(name, ())}
+    }
+    assert unnamed == set()
 
 
 def test_make_help_lists_every_target() -> None:
