@@ -87,7 +87,8 @@ def log_is_written() -> Iterator[None]:
 @asynccontextmanager
 async def router(folder: Path) -> AsyncIterator[Parts]:
     """All that a configuration runs, and no port of its own."""
-    chosen = options(f"--endpoints={folder / 'none'}", f"--tokenizer-socket={folder / 'none'}")
+    paths = (f"--endpoints={folder / 'none'}", f"--tokenizer-socket={folder / 'none'}")
+    chosen = options(*paths, "--usage-sample=1")
     parts, context = Parts(chosen), zmq.Context()
     try:
         async with asyncio.TaskGroup() as group:
@@ -117,7 +118,7 @@ async def pages(parts: Parts) -> AsyncIterator[Any]:
 
 
 async def exchange(number: int) -> AsyncIterator[pb.ProcessingRequest]:
-    """Of ten, one is refused and the engine never answers another."""
+    """Of ten, one is refused, one is never answered, and one answer tells its usage."""
     named = {
         "x-request-id": f"request-{number}",
         "x-llm-d-inference-fairness-id": f"client-{number}",
@@ -125,8 +126,14 @@ async def exchange(number: int) -> AsyncIterator[pb.ProcessingRequest]:
     yield envoy.request_headers({**envoy.POST, **named})
     body = b'{"model": "model-%d", "prompt": "prompt %d"}' % (number, number)
     yield envoy.request_body(body if number % 10 else body[:-1], end=True)
-    if number % 10 != 5:
-        yield envoy.response_headers(end=True)
+    match number % 10:
+        case 3:
+            yield envoy.response_headers(content_type="application/json")
+            yield envoy.response_body(b'{"usage": {"prompt_tokens": %d}}' % number, end=True)
+        case 5:
+            return
+        case _:
+            yield envoy.response_headers(end=True)
 
 
 async def serve(parts: Parts, numbers: range) -> None:
@@ -145,6 +152,8 @@ async def size(parts: Parts, client: Any) -> Size:
     page = await response.read()
     records = msgspec.json.decode(page)["decisions"]
     ids = [record["request_id"] for record in records]
+    assert sum(record["usage"] is not None for record in records) == KEPT / 10
+    assert sum(record["refused"] is not None for record in records) == KEPT / 10
     page_bytes = len(page)
     del page, records, response
     gc.collect()
