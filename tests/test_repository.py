@@ -196,6 +196,38 @@ def test_the_generated_code_is_what_proto_says(tmp_path: Path) -> None:
     assert made == set(generated())
 
 
+def calls(of: str, within: ast.AST) -> Iterator[ast.Call]:
+    """Calls of a function by its name."""
+    for node in ast.walk(within):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == of:
+            yield node
+
+
+def findings() -> Iterator[str]:
+    """The code of each finding the doctor may make."""
+    for path in (ROOT / "router/telemetry/doctor").glob("*.py"):
+        for call in calls("Finding", ast.parse(path.read_text())):
+            (code,) = (keyword.value for keyword in call.keywords if keyword.arg == "code")
+            assert isinstance(code, ast.Constant), f"{path.name}:{call.lineno} names no code"
+            yield str(code.value)
+
+
+def found() -> Iterator[str]:
+    """The code of each finding that an end-to-end test waits for."""
+    for path in (ROOT / "tests/end_to_end").glob("test_doctor*.py"):
+        tests = ast.parse(path.read_text()).body
+        for test in tests:
+            if isinstance(test, ast.AsyncFunctionDef) and test.name.startswith("test_"):
+                for call in calls("found", test):
+                    code = call.args[1]
+                    assert isinstance(code, ast.Constant), f"{path.name}:{call.lineno}"
+                    yield str(code.value)
+
+
+def test_every_finding_has_a_test_that_causes_it_in_real_processes() -> None:
+    assert set(found()) == set(findings())
+
+
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:
     named = {
         f"{path}: {folder}"
