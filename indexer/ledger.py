@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
@@ -15,6 +14,7 @@ from indexer.index import BlockIndex
 from indexer.outline import Outline
 from indexer.parking import Parking
 from indexer.pieces import Pieces
+from indexer.rejects import Rejects
 from indexer.speculative import Speculative
 
 _GROUPS = "groups"
@@ -43,7 +43,7 @@ class Ledger:
     ) -> None:
         self.holder = holder
         self.block_size: int | None = None
-        self.rejected: Counter[Reason] = Counter()
+        self.rejected = Rejects()
         self.dropped_blocks = 0
         self.shared: set[Ledger] = set()
         self.doubted = False
@@ -127,6 +127,7 @@ class Ledger:
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
+        self.rejected.begin_anew()
         self._groups = Groups(self._index.block_size)
         self._usual = None
         self._index.traits.forget(self.holder)
