@@ -13,7 +13,7 @@ from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
 from indexer.outline import Outline
 from indexer.parking import Parking
-from indexer.pieces import Pieces
+from indexer.pieces import CopiedPieces, Pieces
 from indexer.rejects import Rejects
 from indexer.speculative import Speculative
 
@@ -85,10 +85,13 @@ class Ledger:
         return Outline(
             self.block_size,
             tuple(self._groups.specs),
-            self._pieces.kept(),
-            self._index.claims.kept(self.holder),
-            bool(self.shared),
+            claims=self._index.claims.kept(self.holder),
+            speaks_of_others=bool(self.shared),
         )
+
+    def copy_pieces(self) -> CopiedPieces:
+        """What is left out of the `outline`, since it may be much."""
+        return self._pieces.copy()
 
     def restore(self, outline: Outline) -> bool:
         """Know of the engine what another ledger knew; the index is given its blocks elsewhere.

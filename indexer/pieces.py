@@ -8,10 +8,11 @@ behind it are left, so that the block is there again as soon as the piece is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from indexer.block import Holder, MediaId
 from indexer.events import BlockStored
@@ -41,29 +42,77 @@ class _Piece(msgspec.Struct, gc=False):
     followers: tuple[int, ...] = ()
 
 
-class KeptPiece(msgspec.Struct, frozen=True, array_like=True):
-    """A piece by its name; the rest follows from these and from the pieces before it.
-
-    Attributes:
-        media: Each a MediaId, which is no type that can be read back as such.
-    """
-
-    name: int
-    before: int
-    parent: int | None
-    tokens: bytes
-    media: Sequence[Any] = ()
-
-
 class KeptPieces(msgspec.Struct, frozen=True):
-    """
+    """Pieces as columns, each behind the one before it in its block.
+
     Attributes:
-        pieces: Each behind the one before it in its block.
-        copies: Tier → piece → copies.
+        names: 8 bytes each, little-endian.
+        before: Chain hash of the block before each, likewise.
+        parents: Name of the piece before each in its block, likewise; of the first its own.
+        sizes: Bytes of its ids, 4 bytes each.
+        tokens: The ids of all.
+        media: Position → what lies on the piece: each a MediaId, which is no type to read back as.
+        copies: Tier → names, and the number of copies of each, 8 bytes each.
     """
 
-    pieces: Sequence[KeptPiece] = ()
-    copies: Mapping[str, Mapping[int, int]] = {}
+    names: bytes = b""
+    before: bytes = b""
+    parents: bytes = b""
+    sizes: bytes = b""
+    tokens: bytes = b""
+    media: Mapping[int, Sequence[Any]] = {}
+    copies: Mapping[str, tuple[bytes, bytes]] = {}
+
+    def each(self) -> Iterator[tuple[int, _Piece]]:
+        """Name and piece."""
+        names, before, parents, sizes = (
+            np.frombuffer(column, width).tolist()
+            for column, width in (
+                (self.names, "<u8"),
+                (self.before, "<u8"),
+                (self.parents, "<u8"),
+                (self.sizes, "<u4"),
+            )
+        )
+        end = 0
+        for at, name in enumerate(names):
+            start, end = end, end + sizes[at]
+            parent = None if parents[at] == name else parents[at]
+            tokens = self.tokens[start:end]
+            yield name, _Piece(before[at], parent, tokens, self.media.get(at, ()))
+
+    def counts(self) -> Iterator[tuple[str, dict[int, int]]]:
+        """Tier, and copies of each piece there."""
+        for tier, columns in self.copies.items():
+            names, counts = (np.frombuffer(column, "<u8").tolist() for column in columns)
+            yield tier, dict(zip(names, counts, strict=True))
+
+
+class CopiedPieces(msgspec.Struct):
+    """One holder's pieces at one moment; to make columns of them takes long, and touches nothing
+    that changes."""
+
+    pieces: dict[int, _Piece]
+    copies: dict[str, dict[int, int]]
+
+    def kept(self) -> KeptPieces:
+        pieces = self.pieces.values()
+        parents = [n if p.parent is None else p.parent for n, p in self.pieces.items()]
+        return KeptPieces(
+            names=np.array(list(self.pieces), "<u8").tobytes(),
+            before=np.array([piece.before for piece in pieces], "<u8").tobytes(),
+            parents=np.array(parents, "<u8").tobytes(),
+            sizes=np.array([len(piece.tokens) for piece in pieces], "<u4").tobytes(),
+            tokens=b"".join(piece.tokens for piece in pieces),
+            media={at: piece.media for at, piece in enumerate(pieces) if piece.media},
+            copies={
+                tier: (
+                    np.array(list(counts), "<u8").tobytes(),
+                    np.array(list(counts.values()), "<u8").tobytes(),
+                )
+                for tier, counts in self.copies.items()
+            },
+        )
 
 
 class Pieces:
@@ -143,30 +192,27 @@ class Pieces:
         for name in self._copies.pop(tier, {}):
             self._forget(name)
 
-    def kept(self) -> KeptPieces:
+    def copy(self) -> CopiedPieces:
         """For `restore`."""
-        return KeptPieces(
-            [
-                KeptPiece(name, piece.before, piece.parent, piece.tokens, piece.media)
-                for name, piece in self._pieces.items()
-            ],
-            {tier: dict(copies) for tier, copies in self._copies.items()},
-        )
+        copies = {tier: dict(copies) for tier, copies in self._copies.items()}
+        return CopiedPieces(dict(self._pieces), copies)
 
     def restore(self, kept: KeptPieces) -> bool:
         """Know what was kept; the index is given the blocks elsewhere. False if not all had room.
 
         There are none yet.
         """
-        for one in kept.pieces:
-            if one.parent is not None and one.parent not in self._pieces:
+        fits = True
+        for name, piece in kept.each():
+            if piece.parent is not None and piece.parent not in self._pieces:
                 continue  # there was no room for it
             if self._index.has_room(self._holder):
-                self._take_in(one.name, _Piece(one.before, one.parent, one.tokens, one.media))
-        for tier, copies in kept.copies.items():
-            there = {name: count for name, count in copies.items() if name in self._pieces}
-            self._copies[tier] = there
-        return len(self._pieces) == len(kept.pieces)
+                self._take_in(name, piece)
+            else:
+                fits = False
+        for tier, counts in kept.counts():
+            self._copies[tier] = {n: count for n, count in counts.items() if n in self._pieces}
+        return fits
 
     def _take_in(self, name: int, piece: _Piece) -> _Piece | None:
         """The piece of this name and content; one of other content is withdrawn.

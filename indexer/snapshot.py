@@ -18,6 +18,7 @@ from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
 from indexer.feed import Feed
 from indexer.outline import Outline
+from indexer.pieces import CopiedPieces
 from indexer.prefix_index import PrefixIndex
 from indexer.story import Restored
 
@@ -72,6 +73,7 @@ class Taken(msgspec.Struct):
 
     block_size: int
     streams: Sequence[Stream]
+    pieces: Sequence[CopiedPieces]
     blocks: Copy
 
 
@@ -84,14 +86,21 @@ def take(index: PrefixIndex, process_start: Callable[[str], float | None]) -> Ta
             streams[feed.source.holder] = stream
     blocks = dump.copy(index.blocks, streams)
     order = dict.fromkeys((*blocks.holders, *streams))  # those without blocks come last
-    return Taken(index.block_size, [streams[holder] for holder in order], blocks)
+    pieces = [index.ledgers[holder].copy_pieces() for holder in order]
+    return Taken(index.block_size, [streams[holder] for holder in order], pieces, blocks)
 
 
 def encode(taken: Taken, written_at: float) -> bytes:
     """Takes long for a large index, and touches nothing of it."""
     rows = list(dump.rows(taken.blocks))
-    body = msgspec.msgpack.encode(Snapshot(written_at, taken.block_size, taken.streams, rows))
+    streams = list(map(_whole, taken.streams, taken.pieces))
+    body = msgspec.msgpack.encode(Snapshot(written_at, taken.block_size, streams, rows))
     return MAGIC + bytes([FORMAT]) + xxhash.xxh3_128_digest(body) + body
+
+
+def _whole(stream: Stream, pieces: CopiedPieces) -> Stream:
+    outline = msgspec.structs.replace(stream.outline, pieces=pieces.kept())
+    return msgspec.structs.replace(stream, outline=outline)
 
 
 def decode(data: bytes, block_size: int, now: float) -> Snapshot:

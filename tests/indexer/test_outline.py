@@ -21,7 +21,8 @@ def _ledger(block_size: int) -> Ledger:
 def _packed(ledger: Ledger) -> bytes:
     outline = ledger.outline()
     assert outline is not None
-    return msgspec.msgpack.encode(outline)
+    pieces = ledger.copy_pieces().kept()
+    return msgspec.msgpack.encode(msgspec.structs.replace(outline, pieces=pieces))
 
 
 def _again(ledger: Ledger, block_size: int) -> Ledger:
