@@ -11,9 +11,10 @@ from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, P
 from indexer.groups import Groups
 from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
+from indexer.kept_pieces import CopiedPieces
 from indexer.outline import Outline
 from indexer.parking import Parking
-from indexer.pieces import CopiedPieces, Pieces
+from indexer.pieces import Pieces
 from indexer.rejects import Rejects
 from indexer.speculative import Speculative
 

@@ -8,7 +8,7 @@ import msgspec
 
 from indexer.claims import Claimed
 from indexer.groups import GroupSpec
-from indexer.pieces import KeptPieces
+from indexer.kept_pieces import KeptPieces
 
 
 class Outline(msgspec.Struct, frozen=True):

@@ -8,111 +8,16 @@ behind it are left, so that the block is there again as soon as the piece is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import msgspec
-import numpy as np
+from collections.abc import Sequence
 
 from indexer.block import Holder, MediaId
 from indexer.events import BlockStored
 from indexer.hashing import TOKEN_BYTES, block_hashes
 from indexer.index import BlockIndex
+from indexer.kept_pieces import CopiedPieces, KeptPieces, Piece
 
 _APART = 0x9E3779B97F4A7C15
 """Sets the name of a block apart from that of its last piece."""
-
-
-class _Piece(msgspec.Struct, gc=False):
-    """
-    Attributes:
-        before: Chain hash of the block of the index before the piece's own.
-        parent: Name of the piece before it in its block; None for the first.
-        tokens: Packed ids.
-        media: What lies on it.
-        chain: Chain hash of the block that it fills; None if it is not the last.
-        followers: Names of the pieces behind it in its block.
-    """
-
-    before: int
-    parent: int | None
-    tokens: bytes
-    media: Sequence[MediaId]
-    chain: int | None = None
-    followers: tuple[int, ...] = ()
-
-
-class KeptPieces(msgspec.Struct, frozen=True):
-    """Pieces as columns, each behind the one before it in its block.
-
-    Attributes:
-        names: 8 bytes each, little-endian.
-        before: Chain hash of the block before each, likewise.
-        parents: Name of the piece before each in its block, likewise; of the first its own.
-        sizes: Bytes of its ids, 4 bytes each.
-        tokens: The ids of all.
-        media: Position → what lies on the piece: each a MediaId, which is no type to read back as.
-        copies: Tier → names, and the number of copies of each, 8 bytes each.
-    """
-
-    names: bytes = b""
-    before: bytes = b""
-    parents: bytes = b""
-    sizes: bytes = b""
-    tokens: bytes = b""
-    media: Mapping[int, Sequence[Any]] = {}
-    copies: Mapping[str, tuple[bytes, bytes]] = {}
-
-    def each(self) -> Iterator[tuple[int, _Piece]]:
-        """Name and piece."""
-        names, before, parents, sizes = (
-            np.frombuffer(column, width).tolist()
-            for column, width in (
-                (self.names, "<u8"),
-                (self.before, "<u8"),
-                (self.parents, "<u8"),
-                (self.sizes, "<u4"),
-            )
-        )
-        end = 0
-        for at, name in enumerate(names):
-            start, end = end, end + sizes[at]
-            parent = None if parents[at] == name else parents[at]
-            tokens = self.tokens[start:end]
-            yield name, _Piece(before[at], parent, tokens, self.media.get(at, ()))
-
-    def counts(self) -> Iterator[tuple[str, dict[int, int]]]:
-        """Tier, and copies of each piece there."""
-        for tier, columns in self.copies.items():
-            names, counts = (np.frombuffer(column, "<u8").tolist() for column in columns)
-            yield tier, dict(zip(names, counts, strict=True))
-
-
-class CopiedPieces(msgspec.Struct):
-    """One holder's pieces at one moment; to make columns of them takes long, and touches nothing
-    that changes."""
-
-    pieces: dict[int, _Piece]
-    copies: dict[str, dict[int, int]]
-
-    def kept(self) -> KeptPieces:
-        pieces = self.pieces.values()
-        parents = [n if p.parent is None else p.parent for n, p in self.pieces.items()]
-        return KeptPieces(
-            names=np.array(list(self.pieces), "<u8").tobytes(),
-            before=np.array([piece.before for piece in pieces], "<u8").tobytes(),
-            parents=np.array(parents, "<u8").tobytes(),
-            sizes=np.array([len(piece.tokens) for piece in pieces], "<u4").tobytes(),
-            tokens=b"".join(piece.tokens for piece in pieces),
-            media={at: piece.media for at, piece in enumerate(pieces) if piece.media},
-            copies={
-                tier: (
-                    np.array(list(counts), "<u8").tobytes(),
-                    np.array(list(counts.values()), "<u8").tobytes(),
-                )
-                for tier, counts in self.copies.items()
-            },
-        )
 
 
 class Pieces:
@@ -121,7 +26,7 @@ class Pieces:
     def __init__(self, holder: Holder, index: BlockIndex) -> None:
         self._holder = holder
         self._index = index
-        self._pieces: dict[int, _Piece] = {}
+        self._pieces: dict[int, Piece] = {}
         self._copies: dict[str, dict[int, int]] = {}
         """Tier → piece → copies; only pieces that are there."""
 
@@ -160,7 +65,7 @@ class Pieces:
                 break
             if name not in self._pieces and not self._index.has_room(self._holder):
                 break
-            piece = self._take_in(name, _Piece(before, parent, tokens, media))
+            piece = self._take_in(name, Piece(before, parent, tokens, media))
             if piece is None:
                 break
             there += self._add(event.tier, name)
@@ -214,7 +119,7 @@ class Pieces:
             self._copies[tier] = {n: count for n, count in counts.items() if n in self._pieces}
         return fits
 
-    def _take_in(self, name: int, piece: _Piece) -> _Piece | None:
+    def _take_in(self, name: int, piece: Piece) -> Piece | None:
         """The piece of this name and content; one of other content is withdrawn.
 
         None if that took the piece before it away too.
@@ -306,7 +211,7 @@ class Pieces:
                 before.followers = tuple(other for other in before.followers if other != name)
             name = piece.parent
 
-    def _parts(self, name: int) -> list[_Piece]:
+    def _parts(self, name: int) -> list[Piece]:
         """The pieces of a block up to this one, in order."""
         parts = []
         at: int | None = name
@@ -317,7 +222,7 @@ class Pieces:
         return parts[::-1]
 
 
-def _joined(parts: Sequence[_Piece]) -> list[MediaId]:
+def _joined(parts: Sequence[Piece]) -> list[MediaId]:
     """Media of a whole block; of two neighbours, the last item of one may go on in the other."""
     media: list[MediaId] = []
     for part in parts:

@@ -17,8 +17,8 @@ from indexer import dump
 from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
 from indexer.feed import Feed
+from indexer.kept_pieces import CopiedPieces
 from indexer.outline import Outline
-from indexer.pieces import CopiedPieces
 from indexer.prefix_index import PrefixIndex
 from indexer.story import Restored
 
