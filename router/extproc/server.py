@@ -32,9 +32,6 @@ from router.routed import Reading, Routed
 
 log = structlog.get_logger()
 
-SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
-"""Name under which health checks ask for it."""
-
 
 class ExternalProcessor:
     """One call of `Process` is one HTTP exchange.
