@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 from router.producers.facts import HeldPrefix
@@ -53,6 +54,19 @@ def test_picks_are_counted_by_endpoint_and_refusals_without_one() -> None:
     assert count(counts, name, "success", "m", "pod-a", "ns", "8000") == 1
     assert count(counts, name, "success", "other", "pod-a", "ns", "8000") == 1
     assert count(counts, name, "failure", "m", "", "", "") == 1
+
+
+def test_nothing_is_kept_of_names_that_clients_invent() -> None:
+    counts = Counts(NAMES)
+    counts.routed(record(target_model="invented"))
+    counts.refused(record(target_model="invented", endpoint=None))
+    tracemalloc.start()
+    for number in range(1000):
+        counts.routed(record(target_model=f"invented-{number}"))
+        counts.refused(record(target_model=f"invented-{number}", endpoint=None))
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 10_000
 
 
 def test_what_plugins_take_is_told_by_point_name_and_type() -> None:
