@@ -1,6 +1,6 @@
-"""Counts of decisions that cost almost nothing to keep; most labels are found when somebody asks.
+"""Counts of decisions that cost almost nothing to keep; labels are found when somebody asks.
 
-A model's is found at once: clients invent names freely, and nothing is kept of those.
+But for models: clients invent their names, so what is kept under them would grow without end.
 """
 
 from __future__ import annotations
