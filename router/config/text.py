@@ -15,7 +15,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without silently overwritten keys."""
+    """Safe YAML without silently overwritten keys, and with every number that JSON has."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         # An explicit tag can bring any node here; the base class refuses all others.
@@ -28,6 +28,14 @@ class _Loader(yaml.SafeLoader):
                     raise ConfigError(f"key {key!r} stands twice - at line {line}")
                 seen.add(key if isinstance(key, Hashable) else id(key))
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 takes 1e-3 and 1.5e3 for text; JSON, YAML 1.2 and Go's readers take them for numbers.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$", re.ASCII),
+    list("-+.0123456789"),
+)
 
 
 def parse(text: str) -> object:

@@ -42,6 +42,19 @@ def test_json_may_be_indented_with_tabs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "number"),
+    [("1e-3", 0.001), ("1E3", 1000.0), ("1.5e3", 1500.0), (".5e+1", 5.0), ("-2e0", -2.0)],
+)
+@pytest.mark.parametrize("form", ["a: {}", '{{"a": {}}}'], ids=["yaml", "json"])
+def test_a_number_with_an_exponent_is_one(form: str, text: str, number: float) -> None:
+    assert parse(form.format(text)) == {"a": number}
+
+
+def test_what_only_begins_like_a_number_is_text() -> None:
+    assert parse("a: 1e5x\nb: e5\nc: '1e5'") == {"a": "1e5x", "b": "e5", "c": "1e5"}
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("a: 1\n\tb: 2", "this line has a tab) - at line 2"),
