@@ -45,7 +45,7 @@ class PageParameters(_Camel, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Raised while decoding, so that the message carries the path of these parameters.
         if seconds(self.interval, "interval") < MIN_INTERVAL_S:
-            raise ValueError(f"interval must be at least 50ms, got {self.interval!r}")
+            raise ValueError(f"must be at least 50ms, got {self.interval!r} - at `interval`")
         if bool(self.client_cert_path) != bool(self.client_key_path):
             raise ValueError("clientCertPath and clientKeyPath go together")
 

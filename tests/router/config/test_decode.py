@@ -49,14 +49,20 @@ def test_every_field_of_the_schema_is_known() -> None:
     ("fields", "said"),
     [
         ({"flowControl": {"maxBytes": -1}}, "maxBytes must be non-negative, got -1"),
-        ({"flowControl": {"maxRequests": "x"}}, "at `$.flowControl`"),
-        ({"flowControl": {"defaultRequestTTL": "soon"}}, "at `$.flowControl`"),
+        ({"flowControl": {"maxRequests": "x"}}, "got 'x' - at `$.flowControl.maxRequests`"),
+        (
+            {"flowControl": {"defaultRequestTTL": "soon"}},
+            "got 'soon' - at `$.flowControl.defaultRequestTTL`",
+        ),
         (
             {"flowControl": {"priorityBands": [{"priority": 1}, {"priority": 1}]}},
             "duplicate priority level 1 in priorityBands - at `$.flowControl`",
         ),
         ({"flowControl": {"priorityBands": [{}]}}, "missing required field `priority`"),
-        ({"dataLayer": {"crossReplicaSyncInterval": "x"}}, "at `$.dataLayer`"),
+        (
+            {"dataLayer": {"crossReplicaSyncInterval": "x"}},
+            "got 'x' - at `$.dataLayer.crossReplicaSyncInterval`",
+        ),
         ({"dataLayer": {"source": []}}, "did you mean 'sources'? - at `$.dataLayer`"),
         ({"apiVersion": "llm-d.ai/v1alpha2"}, "did you mean 'llm-d.ai/v1alpha1'?"),
         ({"plugins": [{"type": ""}]}, "at `$.plugins[0].type`"),

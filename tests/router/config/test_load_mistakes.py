@@ -55,7 +55,7 @@ from tests.router.config.loading import (
         ),
         pytest.param(
             {"plugins": [{"type": PRECISE, "parameters": {"speculativeTTL": "soon"}}]},
-            "$.plugins[0].parameters",
+            "got 'soon' - at `$.plugins[0].parameters.speculativeTTL`",
             id="bad-duration",
         ),
         pytest.param(
@@ -76,7 +76,7 @@ from tests.router.config.loading import (
                     {"type": "token-producer", "parameters": {"sidecar": {"timeout": "-5s"}}}
                 ]
             },
-            "$.plugins[0].parameters.sidecar",
+            "got '-5s' - at `$.plugins[0].parameters.sidecar.timeout`",
             id="negative-duration",
         ),
         pytest.param(
