@@ -16,11 +16,15 @@ _STEP = re.compile(r"\.([^.\[\]]+)|(\[)[^\]]*\]")
 def suggest(given: str, known: Iterable[str]) -> str:
     """A clause for a message: the nearest known name, or all of them where none is near."""
     names = sorted(known)
-    folded = {_fold(name): name for name in names}
-    near = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {folded[near[0]]!r}?"
-    return f"known: {', '.join(names) or 'none'}"
+    meant = near(given, names)
+    return f"did you mean {meant!r}?" if meant else f"known: {', '.join(names) or 'none'}"
+
+
+def near(given: str, known: Iterable[str]) -> str | None:
+    """The nearest known name, if one is near at all."""
+    folded = {_fold(name): name for name in sorted(known)}
+    found = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
 
 
 def with_suggestion(message: str, cls: type) -> str:
