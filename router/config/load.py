@@ -26,6 +26,7 @@ from router.config import (
     flow_control,
     handlers,
     motor,
+    overruled,
     parsers,
     plugins,
     producers,
@@ -138,6 +139,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
     notes = [
         *filled.notes_of(file, instances, produced),
         *outdated,
+        *overruled.about(file.plugins, instances, data),
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),

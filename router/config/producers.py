@@ -119,7 +119,7 @@ def _nobody(need: _Need, providers: Sequence[str], plugins: Mapping[str, Plugin]
 
 
 def _naming(name: str, path: str, plugins: Mapping[str, Plugin]) -> str:
-    """Where a producer is named: by what stands at `path`, or by a decider for the handler there."""
+    """Where a producer is named: by what stands at `path`, or by a decider of the handler there."""
     asked = [p for p in plugins.values() if p.path == path]
     asked += [p for p in plugins.values() if p.type in catalog.DECIDERS]
     for plugin in asked:

@@ -10,6 +10,9 @@ import msgspec
 ROLE_LABEL = "llm-d.ai/role"
 """Pod label that names the stages an endpoint serves (llm-d)."""
 
+GOOD_FOR_INTERVALS = 3
+"""How many intervals of scraping old figures may be that anybody goes by."""
+
 
 class Role(enum.StrEnum):
     """Values of the role label. ``both`` is an older name of ``prefill-decode``."""
