@@ -28,9 +28,11 @@ from router.config import (
     motor,
     overruled,
     parsers,
+    placeholders,
     plugins,
     producers,
     profiles,
+    references,
     useless,
     wrapped,
 )
@@ -135,6 +137,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
     read = parsers.build(file, instances)
     produced = producers.build(instances, built, handler, admitted.plugins)
     data = data_layer.build(file, instances)
+    references.check(instances, built)
     notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
         *filled.notes_of(file, instances, produced),
@@ -143,7 +146,9 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),
+        *placeholders.about(file.plugins),
         *data_layer.useless(file, instances),
+        *references.unstated(instances, data),
         *useless.plugins(file, instances),
         *useless.producers(produced, notified),
         *useless.deciders(instances, built, produced),

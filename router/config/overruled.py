@@ -25,10 +25,14 @@ def about(
         plugin = plugins[entry.name or entry.type]
         for name, why in _of(plugin.parameters, entry.parameters or {}, data):
             yield notes.no_effect(f"{name}: {why}", f"{plugin.path}.parameters.{name}")
-        match plugin.parameters:
-            case PrefixCacheAffinityFilter(ttft_source="latencyPredictor"):
-                said = "ttftSource: latency is not predicted: as with prefillThroughput"
-                yield notes.inactive(said, f"{plugin.path}.parameters.ttftSource")
+        yield from _inactive(plugin)
+
+
+def _inactive(plugin: Plugin) -> Iterator[Note]:
+    value = plugin.parameters
+    if isinstance(value, PrefixCacheAffinityFilter) and value.ttft_source == "latencyPredictor":
+        said = "ttftSource: latency is not predicted: as with prefillThroughput"
+        yield notes.inactive(said, f"{plugin.path}.parameters.ttftSource")
 
 
 def _of(value: object, written: Mapping[str, object], data: DataLayer) -> Iterator[tuple[str, str]]:
