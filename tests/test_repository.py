@@ -65,7 +65,6 @@ EXCUSED: Mapping[str, str] = {
     "router/config/producers.py": _LOADED,
     "router/config/profiles.py": _LOADED,
     "router/config/schema.py": _LOADED,
-    "router/config/useless.py": _LOADED,
     "router/describe.py": "tests/router/test_director.py: what the records say",
     "router/config/wrapped.py": _LOADED,
     "router/errors.py": "tests/router/extproc/test_reply.py, tests/test_docs.py: what clients see",

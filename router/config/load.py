@@ -150,8 +150,10 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         *data_layer.useless(file, instances),
         *references.unstated(instances, data),
         *useless.plugins(file, instances),
+        *useless.unreferenced(file, instances),
         *useless.producers(produced, notified),
         *useless.deciders(instances, built, produced),
+        *useless.unread(instances, built, handler, produced),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(
