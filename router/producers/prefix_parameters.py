@@ -6,6 +6,7 @@ the index, worker counts) are accepted and have no effect.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -49,6 +50,10 @@ class TokenProcessor(_Camel, frozen=True):
     block_size: _BlockSize = 0
     hash_seed: str = ""
     hash_algorithm: str = ""
+
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value."""
+        return {"blockSizeTokens": self.tokens}
 
     @property
     def tokens(self) -> int:

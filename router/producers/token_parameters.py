@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -88,13 +89,7 @@ class TokenParameters(_Camel, frozen=True):
     estimate: EstimateParameters | None = None
 
     def __post_init__(self) -> None:
-        backends = {
-            "sidecar": self.sidecar,
-            "vllm": self.vllm,
-            "udsTokenizerConfig": self.uds_tokenizer_config,
-            "estimate": self.estimate,
-        }
-        named = [name for name, backend in backends.items() if backend is not None]
+        named = self._named
         if len(named) > 1:
             raise ValueError(f"name one backend: {' or '.join(named)}")
         if not self.model_name and named in (["vllm"], ["udsTokenizerConfig"]):
@@ -102,3 +97,18 @@ class TokenParameters(_Camel, frozen=True):
         uds = self.uds_tokenizer_config
         if uds is not None and uds.model(self.model_name) is None:
             raise ValueError(f"udsTokenizerConfig.modelTokenizerMap lacks {self.model_name!r}")
+
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value."""
+        return {} if self._named else {"sidecar": SidecarParameters()}
+
+    @property
+    def _named(self) -> list[str]:
+        """The backends that are named."""
+        backends = {
+            "sidecar": self.sidecar,
+            "vllm": self.vllm,
+            "udsTokenizerConfig": self.uds_tokenizer_config,
+            "estimate": self.estimate,
+        }
+        return [name for name, backend in backends.items() if backend is not None]
