@@ -89,7 +89,6 @@ EXCUSED: Mapping[str, str] = {
     "warmroute/__main__.py": "tests/test_wheel.py: it is how the command is run there",
     "warmroute/bootstrap.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/clusters.py": "tests/test_envoy_bootstraps.py: by what is rendered",
-    "warmroute/conducting.py": "tests/end_to_end/test_motor.py: wiring shows only in the whole",
     "warmroute/engine.py": "tests/test_compose.py, tests/end_to_end/test_up.py: as used",
     "warmroute/envoy_settings.py": "tests/test_envoy_bootstraps.py: by what is rendered",
     "warmroute/errors.py": "tests/warmroute/test_cli.py: one line on the terminal",
