@@ -19,6 +19,9 @@ def about(file: MotorFile) -> Iterator[Note]:
     yield from _unknown(file.affinity_part, KvAffinity)
     for part in file.conductors:
         yield from _unknown(part, KvConductor)
+    for place, meant in file.misspelled:
+        key = place.rpartition(".")[2]
+        yield notes.warning(f"{key!r} is read past; did you mean {meant!r}?", place)
     yield from _overruled(file)
     yield from _conductor(file)
     yield from _affinity(file)

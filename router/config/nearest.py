@@ -20,10 +20,10 @@ def suggest(given: str, known: Iterable[str]) -> str:
     return f"did you mean {meant!r}?" if meant else f"known: {', '.join(names) or 'none'}"
 
 
-def near(given: str, known: Iterable[str]) -> str | None:
-    """The nearest known name, if one is near at all."""
+def near(given: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The nearest known name, if one is near at all: as alike as `cutoff`, of 1."""
     folded = {_fold(name): name for name in sorted(known)}
-    found = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=cutoff)
     return folded[found[0]] if found else None
 
 
