@@ -10,7 +10,7 @@ from router.config.inactive import INACTIVE
 from router.config.notes import Note
 from router.config.plugins import Plugin, needs
 from router.config.schema import EndpointPickerConfig
-from router.producers.facts import PrefixMatch
+from router.producers.facts import EncoderCacheMatch, PrefixMatch, SessionId
 from router.producers.prefix_parameters import PrecisePrefixParameters
 from router.producers.token_parameters import TokenParameters
 from router.scheduling.deciders.prefix_based_pd import PrefixBasedPdDecider
@@ -21,6 +21,12 @@ _RATED: Collection[str] = {**catalog.FILTERS, **catalog.SCORERS, **catalog.PICKE
 
 _SOURCES_ONLY = ("models-data-source", "endpoint-notification-source")
 """Sources that are not in force by being declared. Others are looked at with the data layer."""
+
+_FOR_OTHERS: Mapping[str, Sequence[type]] = {
+    "session-id-producer": (SessionId,),
+    "mm-embeddings-cache-producer": (EncoderCacheMatch,),
+}
+"""Producers that do nothing but state these."""
 
 _DEFAULT_MATCHES = "approx-prefix-cache-producer"
 """Whose matches count, of several, for who names none."""
@@ -143,14 +149,22 @@ def unread(
     handler: ProfileHandler,
     running: Sequence[Plugin],
 ) -> Iterator[Note]:
-    """Producers whose matches nobody goes by, while somebody goes by those of another one."""
-    makers = _makers(running)
-    if len(makers) < 2:
-        return
+    """Producers whose facts nobody goes by; of matches, while somebody goes by another one's."""
     members: list[object] = [f.plugin for p in profiles.values() for f in p.filters]
     members += [s.plugin for p in profiles.values() for s in p.scorers]
     readers = [*members, handler, *(p.parameters for p in running)]
-    read = {name or _default(makers) for reader in readers for name in _matches(reader)}
+    asked = {need for reader in readers for need in needs(reader)}
+    for producer in running:
+        facts = _FOR_OTHERS.get(producer.type, ())
+        if facts and not any(
+            (fact, name) in asked for fact in facts for name in ("", producer.name)
+        ):
+            said = f"nobody reads what {producer.name!r} states"
+            yield notes.warning(said, producer.path)
+    makers = _makers(running)
+    if len(makers) < 2:
+        return
+    read = {name or _default(makers) for fact, name in asked if fact is PrefixMatch}
     for name in makers:
         if read and name in instances and name not in read:
             others = ", ".join(sorted(read))

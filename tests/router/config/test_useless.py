@@ -57,8 +57,25 @@ def warnings_at(place: str, **fields: Any) -> list[str]:
             },
             "'prefix-based-pd-decider' always says no: nonCachedTokens is 0",
         ),
+        (
+            {"plugins": [{"type": "session-id-producer", "parameters": {"headerName": "x-s"}}]},
+            "nobody reads what 'session-id-producer' states",
+        ),
+        (
+            {"plugins": plugins("mm-embeddings-cache-producer")},
+            "nobody reads what 'mm-embeddings-cache-producer' states",
+        ),
     ],
-    ids=["discovery", "parser", "models", "notification", "matches", "decider"],
+    ids=[
+        "discovery",
+        "parser",
+        "models",
+        "notification",
+        "matches",
+        "decider",
+        "sessions",
+        "media",
+    ],
 )
 def test_what_is_declared_and_does_nothing_is_warned_of(fields: dict[str, Any], said: str) -> None:
     assert said in warnings_at("$.plugins[0]", **fields)
@@ -72,3 +89,15 @@ def test_matches_that_somebody_goes_by_are_not_warned_of() -> None:
         "nobody goes by" in text
         for text in warnings_at("$.plugins[0]", plugins=[*several, inflight])
     )
+
+
+def test_facts_that_somebody_reads_are_not_warned_of() -> None:
+    sessions = {"type": "session-id-producer", "name": "user", "parameters": {"headerName": "x-s"}}
+    source = {"attribute": "SessionID", "producer": "user"}
+    affinity = {
+        "type": "session-affinity-filter",
+        "parameters": {"strategy": "session_id", "sessionIdConfig": {"sources": [source]}},
+    }
+    media = plugins("mm-embeddings-cache-producer", "mm-embeddings-cache-scorer")
+    loaded = config(plugins=[sessions, affinity, *media])
+    assert not any("nobody reads" in warning for warning in loaded.warnings)
