@@ -53,6 +53,8 @@ def build(
     """
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     declared.update(wrapped.producers(plugins))
+    if not _needs_engines_tokens(declared):
+        declared = {name: _estimating(plugin) for name, plugin in declared.items()}
     from_plugins = (*_own_needs(declared), *_profile_needs(plugins, profiles))
     for need in (*from_plugins, *_other_needs(handler, others, plugins)):
         _bind(need, declared, plugins)
@@ -153,6 +155,18 @@ def _make(need: _Need, automatic: str | None, declared: dict[str, Plugin]) -> No
             f" - at `{declared[automatic].path}`"
         )
     parameters = catalog.PRODUCERS[automatic]()
-    if fact is Tokens and not any(p.type == _PRECISE for p in declared.values()):
-        parameters = TokenParameters(estimate=EstimateParameters())
-    declared[automatic] = made(automatic, automatic, "$.plugins", parameters)
+    producer = made(automatic, automatic, "$.plugins", parameters)
+    declared[automatic] = producer if _needs_engines_tokens(declared) else _estimating(producer)
+
+
+def _needs_engines_tokens(declared: Mapping[str, Plugin]) -> bool:
+    return any(producer.type == _PRECISE for producer in declared.values())
+
+
+def _estimating(producer: Plugin) -> Plugin:
+    """The same; one of tokens that names no backend estimates them."""
+    parameters = producer.value
+    if not isinstance(parameters, TokenParameters) or parameters.backend:
+        return producer
+    value = msgspec.structs.replace(parameters, estimate=EstimateParameters())
+    return msgspec.structs.replace(producer, value=value, parameters=value)

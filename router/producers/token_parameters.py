@@ -76,7 +76,8 @@ class TokenParameters(_Camel, frozen=True):
     """
     Attributes:
         model_name: Tokenizer to use for every request; empty: that of the requested model's base.
-        sidecar: Ids from the tokenizer sidecar; what runs where no backend is named.
+        sidecar: Ids from the tokenizer sidecar; what runs where no backend is named, unless loading
+            finds that estimates will do.
         vllm: Ids from a server's render routes, over HTTP.
         uds_tokenizer_config: Ids from llm-d's tokenizer service, over gRPC.
         estimate: Ids that stand for four bytes of text each; no engine's.
@@ -89,7 +90,7 @@ class TokenParameters(_Camel, frozen=True):
     estimate: EstimateParameters | None = None
 
     def __post_init__(self) -> None:
-        named = self._named
+        named = self._named()
         if len(named) > 1:
             raise ValueError(f"name one backend: {' or '.join(named)}")
         if not self.model_name and named in (["vllm"], ["udsTokenizerConfig"]):
@@ -100,11 +101,14 @@ class TokenParameters(_Camel, frozen=True):
 
     def in_force(self) -> Mapping[str, object]:
         """Parameters that come to another value."""
-        return {} if self._named else {"sidecar": SidecarParameters()}
+        return {} if self.backend else {"sidecar": SidecarParameters()}
 
     @property
+    def backend(self) -> str | None:
+        """The backend that is named, if any."""
+        return next(iter(self._named()), None)
+
     def _named(self) -> list[str]:
-        """The backends that are named."""
         backends = {
             "sidecar": self.sidecar,
             "vllm": self.vllm,
