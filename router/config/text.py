@@ -14,6 +14,10 @@ from router.config.errors import ConfigError
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+"""The key ``<<``, which brings in another mapping's keys."""
+
+
 class _Loader(yaml.SafeLoader):
     """Safe YAML without silently overwritten keys, and with every number that JSON has."""
 
@@ -22,6 +26,8 @@ class _Loader(yaml.SafeLoader):
         if isinstance(node, yaml.MappingNode):
             seen = set()
             for key_node, _ in node.value:
+                if key_node.tag == _MERGE:
+                    continue
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, Hashable) and key in seen:
                     line = key_node.start_mark.line + 1

@@ -50,6 +50,11 @@ def test_a_number_with_an_exponent_is_one(form: str, text: str, number: float) -
     assert parse(form.format(text)) == {"a": number}
 
 
+def test_keys_may_be_merged_from_elsewhere() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}"
+    assert parse(text) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}}
+
+
 def test_what_only_begins_like_a_number_is_text() -> None:
     assert parse("a: 1e5x\nb: e5\nc: '1e5'") == {"a": "1e5x", "b": "e5", "c": "1e5"}
 

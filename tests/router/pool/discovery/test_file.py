@@ -249,3 +249,13 @@ def test_one_stream_of_events_is_not_credited_to_every_address_of_a_hostname() -
         "$.endpoints[0].kvEvents: left out: one stream is not that of 2 engines;"
         " name its host engines, too",
     )
+
+
+def test_entries_may_share_what_they_merge() -> None:
+    text = b"""
+endpoints:
+  - &one {name: a, address: 10.0.0.1, port: 8000, labels: {llm-d.ai/role: decode}}
+  - {<<: *one, name: b, address: 10.0.0.2}
+"""
+    first, second = (entry.endpoint for entry in parse(text, "e.yaml").entries)
+    assert (first.name, second.name, second.role) == ("a", "b", first.role)
