@@ -73,9 +73,15 @@ def unreferenced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) ->
 
 def _misplaced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
     for i, profile in enumerate(file.scheduling_profiles):
+        seen: set[str] = set()
         for k, member in enumerate(profile.plugins):
             path = f"$.schedulingProfiles[{i}].plugins[{k}]"
             kind = instances[member.plugin_ref].type
+            if member.plugin_ref in seen:
+                what = "its weights add up" if kind in catalog.SCORERS else "once is enough"
+                said = f"{member.plugin_ref!r} stands twice in this profile: {what}"
+                yield notes.warning(said, path)
+            seen.add(member.plugin_ref)
             if kind not in _RATED and kind not in INACTIVE:
                 said = f"{member.plugin_ref!r} is no filter, scorer or picker: no part of a profile"
                 yield notes.warning(said, path)

@@ -101,3 +101,33 @@ def test_facts_that_somebody_reads_are_not_warned_of() -> None:
     media = plugins("mm-embeddings-cache-producer", "mm-embeddings-cache-scorer")
     loaded = config(plugins=[sessions, affinity, *media])
     assert not any("nobody reads" in warning for warning in loaded.warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("queue-scorer", "'queue-scorer' stands twice in this profile: its weights add up"),
+        ("decode-filter", "'decode-filter' stands twice in this profile: once is enough"),
+    ],
+)
+def test_a_plugin_that_stands_twice_in_a_profile_is_warned_of(kind: str, said: str) -> None:
+    members = [{"pluginRef": kind}, {"pluginRef": kind}]
+    fields = {
+        "plugins": plugins(kind),
+        "schedulingProfiles": [{"name": "default", "plugins": members}],
+    }
+    assert warnings_at("$.schedulingProfiles[0].plugins[1]", **fields) == [said]
+
+
+@pytest.mark.parametrize("kind", ["metrics-data-source", "core-metrics-extractor"])
+def test_a_second_source_or_extractor_of_metrics_is_warned_of(kind: str) -> None:
+    two = [{"type": kind}, {"type": kind, "name": "second"}]
+    assert warnings_at("$.plugins[1]", plugins=two) == [f"'second' is not used: {kind!r} is"]
+    metrics = {"pluginRef": "metrics-data-source", "extractors": [{"pluginRef": "second"}]}
+    extracting = {
+        "plugins": [*plugins("metrics-data-source", "core-metrics-extractor"), two[1]],
+        "dataLayer": {"sources": [metrics]},
+    }
+    if kind == "core-metrics-extractor":
+        said = ["'core-metrics-extractor' is not used: 'second' is"]
+        assert warnings_at("$.plugins[1]", **extracting) == said
