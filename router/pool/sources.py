@@ -12,7 +12,7 @@ MIN_INTERVAL_S = 0.05
 """More often than that reading costs more than it tells (llm-d has the same floor)."""
 
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-_Path = Annotated[str, msgspec.Meta(pattern="^/")]
+_Path = Annotated[str, msgspec.Meta(pattern="^/", examples=["/metrics"])]
 
 
 class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -119,7 +119,9 @@ class KvEvents(_Camel, frozen=True):
             resident blocks again.
     """
 
-    zmq_endpoint: Annotated[str, msgspec.Meta(pattern=r"^((tcp|ipc)://\S+)?$")] = ""
+    zmq_endpoint: Annotated[
+        str, msgspec.Meta(pattern=r"^((tcp|ipc)://\S+)?$", examples=["tcp://0.0.0.0:5557"])
+    ] = ""
     topic_filter: str = ""
     concurrency: _AtLeast1 = 4
     engine_type: Literal["", "vllm", "sglang"] = ""

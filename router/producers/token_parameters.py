@@ -10,6 +10,8 @@ import msgspec
 from router.config.duration import seconds
 from router.producers.estimate_parameters import EstimateParameters
 
+_URL = "http://localhost:8000"
+
 
 class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     pass
@@ -38,7 +40,7 @@ class RenderParameters(_Camel, frozen=True):
         mm_timeout: The same where a message has parts.
     """
 
-    url: Annotated[str, msgspec.Meta(pattern="^http://")] = "http://localhost:8000"
+    url: Annotated[str, msgspec.Meta(pattern="^http://", examples=[_URL])] = _URL
     timeout: str = "5s"
     mm_timeout: str = "30s"
 
