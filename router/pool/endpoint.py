@@ -13,6 +13,9 @@ ROLE_LABEL = "llm-d.ai/role"
 GOOD_FOR_INTERVALS = 3
 """How many intervals of scraping old figures may be that anybody goes by."""
 
+NO_METRICS = "no-metrics"
+"""What failed a scrape that gave a page without any figure of that kind of engine."""
+
 
 class Role(enum.StrEnum):
     """Values of the role label. ``both`` is an older name of ``prefill-decode``."""
@@ -119,6 +122,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         models: What it serves; None until it has said.
         attributes: Numbers that extractors state of it, by key, such as ``GPUUtilization``.
         alive: False after three failed scrapes in a row of an endpoint that was scraped before.
+        scrape_fault: What failed the last scrape; empty where nothing did.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     models: ServedModels | None = None
     attributes: Mapping[str, float] = {}
     alive: bool = True
+    scrape_fault: str = ""
 
     @property
     def role(self) -> str | None:
