@@ -151,6 +151,7 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
         *references.unstated(instances, data),
         *useless.plugins(file, instances),
         *useless.unreferenced(file, instances),
+        *useless.unscored(file, instances),
         *useless.producers(produced, notified),
         *useless.deciders(instances, built, produced),
         *useless.unread(instances, built, handler, produced),

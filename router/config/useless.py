@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from router import catalog
 from router.config import admission, deprecated, notes
-from router.config.inactive import INACTIVE
+from router.config.inactive import INACTIVE, Role
 from router.config.notes import Note
 from router.config.plugins import Plugin, needs
 from router.config.schema import EndpointPickerConfig
@@ -69,6 +69,18 @@ def unreferenced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) ->
             said = "is in no source: dataLayer.sources does not list it"
         if said is not None:
             yield notes.warning(f"{plugin.name!r} {said}", plugin.path)
+
+
+def unscored(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:
+    """Profiles whose scorers all do not run."""
+    for i, profile in enumerate(file.scheduling_profiles):
+        kinds = {instances[member.plugin_ref].type for member in profile.plugins}
+        dormant = [k for k in kinds if k in INACTIVE and INACTIVE[k].role is Role.SCORER]
+        if dormant and not kinds & set(catalog.SCORERS):
+            said = (
+                f"no scorer of profile {profile.name!r} runs: every endpoint is as good as another"
+            )
+            yield notes.warning(said, f"$.schedulingProfiles[{i}]")
 
 
 def _misplaced(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> Iterator[Note]:

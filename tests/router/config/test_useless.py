@@ -131,3 +131,15 @@ def test_a_second_source_or_extractor_of_metrics_is_warned_of(kind: str) -> None
     if kind == "core-metrics-extractor":
         said = ["'core-metrics-extractor' is not used: 'second' is"]
         assert warnings_at("$.plugins[1]", **extracting) == said
+
+
+@pytest.mark.parametrize("others", [[], ["queue-scorer"]], ids=["alone", "beside-another"])
+def test_a_profile_whose_scorers_do_not_run_is_warned_of(others: list[str]) -> None:
+    names = ["latency-scorer", *others]
+    fields = {
+        "plugins": plugins(*names),
+        "schedulingProfiles": [{"name": "p", "plugins": [{"pluginRef": n} for n in names]}],
+    }
+    said = "no scorer of profile 'p' runs: every endpoint is as good as another"
+    expected = [] if others else [said]
+    assert warnings_at("$.schedulingProfiles[0]", **fields) == expected
