@@ -41,9 +41,10 @@ def _unknown(part: Part, cls: type) -> Iterator[Note]:
 
 def _overruled(file: MotorFile) -> Iterator[Note]:
     for outer in file.conductors[:-1]:
-        for key in outer.data.keys() & file.conductors[-1].data.keys():
-            if outer.data[key] != file.conductors[-1].data[key]:
-                said = f"{key} stands in {file.conductors[-1].path}, too, and that counts"
+        inner = file.conductors[-1]
+        for key, value in outer.data.items():
+            if key in inner.data and value != inner.data[key]:
+                said = f"{key} stands in {inner.path}, too, and that counts"
                 yield notes.no_effect(said, f"{outer.path}.{key}")
 
 

@@ -157,7 +157,7 @@ class State:
         """What is counted elsewhere, for the metrics page."""
         yield from pool_samples.samples(self._pool.snapshot(), self._loads, self._pool_name)
         left_out: Values = {(): float(len(self._discovery.warnings))}
-        yield Sample("warmroute_discovery_left_out", "Entries of no use, or by no role.", left_out)
+        yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
         open_: Values = {(): float(self._exchanges.open)}
         yield Sample("llm_d_epp_extproc_streams_inflight", "ext_proc streams.", open_)
         yield Sample("warmroute_streams_open", "ext_proc streams.", open_)

@@ -343,3 +343,12 @@ def test_other_sections_are_no_misspelled_ones(key: str) -> None:
     data = told(union=engine(), prefill=engine(), decode=engine())
     before = load(json.dumps(data)).warnings
     assert load(json.dumps({**data, key: {}})).warnings == before
+
+
+def test_notes_come_in_the_order_of_the_file() -> None:
+    keys = ["npu_endpoint", "replay_endpoint", "endpoint", "cpu_endpoint", "disk_endpoint"]
+    outer = {key: f"tcp://*:{port}" for port, key in enumerate(keys, 1)}
+    inner = {key: f"tcp://*:{port}" for port, key in enumerate(reversed(keys), 11)}
+    config = loaded(union=engine(), conductor=outer, scheduler={"kv_conductor_config": inner})
+    said = [note.path for note in config.notes if "too, and that counts" in note.text]
+    assert said == [f"$.kv_conductor_config.{key}" for key in keys]
