@@ -8,6 +8,7 @@ import pytest
 from router.config.decode import about_gates, decode, gates
 from router.config.errors import ConfigError
 from router.config.notes import NoteKind
+from router.config.text import parse as yaml_parse
 
 HEAD = {"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig"}
 
@@ -106,3 +107,10 @@ def test_a_gate_that_asks_for_what_there_is_not_is_inactive() -> None:
         NoteKind.INACTIVE,
         "flowControl=true changes nothing",
     )
+
+
+def test_amounts_may_be_written_as_numbers_of_any_kind() -> None:
+    data = yaml_parse("flowControl: {maxBytes: 1e9, maxRequests: 5000}")
+    assert isinstance(data, dict)
+    given = decode(HEAD | data).flow_control
+    assert (given.max_bytes, given.max_requests) == (1e9, 5000)
