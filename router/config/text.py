@@ -36,6 +36,16 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+    return _whole(loader.construct_yaml_float(node))
+
+
+def _whole(number: float) -> int | float:
+    """128.0 and 1e9 are whole numbers to Go's readers, too."""
+    return int(number) if number.is_integer() and abs(number) < 2**63 else number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
 # YAML 1.1 takes 1e-3 and 1.5e3 for text; JSON, YAML 1.2 and Go's readers take them for numbers.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -62,7 +72,9 @@ def parse(text: str) -> object:
 def _as_json(text: str, error: yaml.MarkedYAMLError) -> object:
     """JSON that YAML does not take, such as JSON indented with tabs."""
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(
+            text, object_pairs_hook=_once, parse_float=lambda told: _whole(float(told))
+        )
     except (json.JSONDecodeError, RecursionError):
         where = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"not valid YAML: {_said(error, text)}{where}") from error

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -48,6 +49,24 @@ def test_json_may_be_indented_with_tabs() -> None:
 @pytest.mark.parametrize("form", ["a: {}", '{{"a": {}}}'], ids=["yaml", "json"])
 def test_a_number_with_an_exponent_is_one(form: str, text: str, number: float) -> None:
     assert parse(form.format(text)) == {"a": number}
+
+
+@pytest.mark.parametrize("form", ["a: {}", '{{"a": {}}}', '{{\n\t"a": {}\n}}'])
+@pytest.mark.parametrize(
+    ("text", "number"), [("128.0", 128), ("1e9", 10**9), ("0.5", 0.5), ("1e30", 1e30)]
+)
+def test_a_whole_number_is_one_however_it_is_written(form: str, text: str, number: float) -> None:
+    read = parse(form.format(text))
+    assert read == {"a": number}
+    assert isinstance(read, dict)
+    assert type(read["a"]) is type(number)
+
+
+@pytest.mark.parametrize("text", [".nan", ".inf", "-.inf"])
+def test_what_is_no_number_that_can_be_counted_stays_what_it_is(text: str) -> None:
+    read = parse(f"a: {text}")
+    assert isinstance(read, dict)
+    assert not math.isfinite(read["a"])
 
 
 def test_keys_may_be_merged_from_elsewhere() -> None:
