@@ -102,10 +102,8 @@ def line_of(text: str, path: str) -> int | None:
 
     Where the path goes on beyond what the text has, the last thing it has; None for no YAML.
     """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError):
-        return None
+    # JSON may be indented with tabs; in its lines they are as good as spaces.
+    node = _composed(text) or _composed(text.replace("\t", " "))
     line: int | None = None
     for step in _STEP.finditer(path):
         below = _child(node, step[1], step[2])
@@ -113,6 +111,13 @@ def line_of(text: str, path: str) -> int | None:
             break
         node, line = below
     return line
+
+
+def _composed(text: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
 
 
 def _child(

@@ -38,6 +38,10 @@ def test_text_that_is_no_yaml_has_no_lines() -> None:
     assert line_of("a: [", "$.a") is None
 
 
+def test_json_that_is_indented_with_tabs_has_lines() -> None:
+    assert line_of('{\n\t"a": [\n\t\t{"b": 1}\n\t]\n}', "$.a[0].b") == 3
+
+
 def test_json_may_be_indented_with_tabs() -> None:
     assert parse('{\n\t"a": [\n\t\t1\n\t]\n}') == {"a": [1]}
 
