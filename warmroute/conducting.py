@@ -38,7 +38,7 @@ class Conducting:
         pool: Pool,
         context: Context,
         options: Options,
-        kept: Snapshots | None,
+        kept: Snapshots | None = None,
     ) -> None:
         self.made_of = (motor, prefix)
         self._motor = motor
