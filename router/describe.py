@@ -81,7 +81,7 @@ def account(record: Record, asked: Request, facts: Facts) -> None:
 
 def refusal(record: Record, error: RouterError) -> None:
     """Why it goes nowhere, and who was dropped on the way to that."""
-    record.refused = str(error)[:MAX_TEXT]
+    record.refused, record.status = str(error)[:MAX_TEXT], error.status
     record.dropped = [_named(step) for step in error.dropped if isinstance(step, Dropped)]
 
 

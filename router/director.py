@@ -108,6 +108,7 @@ class Director:
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
             describe.refusal(record, error)
+            record.took_ms = (self._clock() - arrived) * 1e3
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)

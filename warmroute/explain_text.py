@@ -30,6 +30,7 @@ def explained(record: Record) -> Iterator[str]:
     """Where one request went, and why."""
     yield from _summary(record)
     if record.endpoint is None:
+        yield from map(_dropped, record.dropped)
         return
     yield ""
     yield f"profile {plain(record.profile)} picks {record.endpoint}"
@@ -61,21 +62,28 @@ def _line(record: Record) -> tuple[str, ...]:
 def _summary(record: Record) -> Iterator[str]:
     target = record.target_model
     rewritten = f", sent as {target} by {record.rewritten_by}" if record.rewritten_by else ""
-    yield plain(
-        f"{_time(record.at)}  {record.request_id}  {record.kind}, model {record.model}{rewritten}"
-    )
+    model = f"model {record.model}" if record.model else "no model named"
+    yield plain(f"{_time(record.at)}  {record.request_id}  {record.kind}, {model}{rewritten}")
     if record.refused is not None:
-        yield plain(f"refused: {record.refused}")
+        status = f" with {record.status}" if record.status else ""
+        yield plain(f"refused{status}: {record.refused}")
+        yield from _times(record)
         return
     yield f"went to   {record.endpoint}{_stages(record)}"
     yield f"prompt    {_prompt(record)}"
     yield f"answer    {_answer(record)}"
-    times = ", ".join(f"{plain(stage)} {ms:.2f}" for stage, ms in record.times_ms.items())
-    yield f"pick      {record.took_ms:.2f} ms: {times}"
+    yield from _times(record)
     for fallback in record.fallbacks:
         yield f"note      {plain(fallback)}"
     if record.served is not None:
         yield f"note      {record.served} answered: the one picked could not be reached"
+
+
+def _times(record: Record) -> Iterator[str]:
+    """What each stage took; nothing of a request that reached none."""
+    times = ", ".join(f"{plain(stage)} {ms:.2f}" for stage, ms in record.times_ms.items())
+    if times:
+        yield f"pick      {record.took_ms:.2f} ms: {times}"
 
 
 def _stages(record: Record) -> str:

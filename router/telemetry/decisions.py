@@ -56,7 +56,7 @@ class Record(msgspec.Struct, kw_only=True):
         request_bytes: Size of its body; None where that is not shown.
         response_bytes: Bytes of the answer's body that were seen.
         refused: Why, where it was.
-        took_ms: From then to the pick.
+        took_ms: From then to the pick, or to the refusal.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
             admission), schedule.
         prompt_tokens: Tokens of the prompt; None where they are not known.
@@ -74,7 +74,7 @@ class Record(msgspec.Struct, kw_only=True):
         prefix_id: Names the part of the prompt that was held: equal where that is equal.
         fallbacks: What was missing and had to be done without, in a few words each.
         served: Address that answered, where it is not the one picked.
-        status: HTTP status of the answer; None until it came.
+        status: HTTP status of the answer, or of the refusal; None until it came.
         usage: What the engine reports; None where it was not read or not said.
         streamed: The answer is a stream of events.
         first_ms: From then to the first piece of the answer's body; None where that is not seen.

@@ -54,8 +54,10 @@ class Journal:
             "request.ended",
             request_id=record.request_id,
             kind=record.kind,
+            model=record.model,
             status=error.status,
             refused=record.refused,
+            took_ms=round(record.took_ms, 2),
         )
 
     def gap(self, record: Record, seconds: float) -> None:

@@ -74,6 +74,18 @@ def test_a_refusal_says_why_and_nothing_more() -> None:
     assert list(explained(refused)) == ["00:00:00  r  chat, model m?", "refused: no good"]
 
 
+def test_a_refusal_names_its_status_who_was_dropped_and_what_took_time() -> None:
+    refused = Record(request_id="r", at=0.0, kind="chat", model="", refused="all are full")
+    refused.status, refused.took_ms, refused.times_ms = 429, 1.5, {"parse": 0.5}
+    refused.dropped = [Dropped("busy", (A, B), "their queues are full")]
+    assert list(explained(refused)) == [
+        "00:00:00  r  chat, no model named",
+        "refused with 429: all are full",
+        "pick      1.50 ms: parse 0.50",
+        f"  busy dropped {A}, {B}: their queues are full",
+    ]
+
+
 def test_the_list_has_a_line_for_each() -> None:
     refused = Record(request_id="r-2", at=0.0, kind="other", model="", refused="no good")
     head, first, second = listed([RECORD, refused])
