@@ -153,6 +153,8 @@ class Director:
             if routed.models is not None and self._policy.rename_answers:
                 encoding = headers.get(names.CONTENT_ENCODING, "")
                 routed.renamer = renamer(content_type, encoding, *routed.models)
+        # What is not shown is taken to come in full.
+        routed.whole = routed.reading is Reading.NOTHING
         return routed.reading
 
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
@@ -160,6 +162,7 @@ class Director:
         if data:
             routed.record.response_bytes += len(data)
             self._clocked(routed)
+        routed.whole = routed.whole or end
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
         return data if routed.renamer is None else routed.renamer.feed(data, end=end)
@@ -173,7 +176,7 @@ class Director:
             record.usage = routed.usage.usage
             record.usage_unreadable = routed.usage.unreadable
         record.duration_ms = (self._clock() - record.at) * 1e3
-        record.completed = record.status is not None
+        record.completed = routed.whole
         self._observer.ended(record)
 
     def _served_by(self, routed: Routed, address: str) -> None:

@@ -109,7 +109,9 @@ def _answer(record: Record) -> str:
     if record.status is None:
         return "none yet" if record.duration_ms is None else "none came"
     told = f"status {record.status}"
-    return told if record.duration_ms is None else f"{told} after {record.duration_ms:.0f} ms"
+    if record.duration_ms is None:
+        return told
+    return f"{told} after {record.duration_ms:.0f} ms{'' if record.completed else ', cut short'}"
 
 
 def _candidates(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from router.producers.facts import HeldPrefix
 from router.request.usage import Usage
 from router.scheduling.types import Dropped
@@ -31,6 +33,7 @@ RECORD = Record(
     status=200,
     usage=Usage(70, 5, 64),
     duration_ms=123.4,
+    completed=True,
 )
 
 
@@ -67,6 +70,13 @@ def test_fallbacks_and_who_stood_in_are_notes() -> None:
         "note      no token ids: timeout",
         f"note      {A} answered: the one picked could not be reached",
     ]
+
+
+def test_an_answer_that_was_cut_short_is_told_as_that() -> None:
+    record = msgspec.structs.replace(RECORD, completed=False)
+    assert "answer    status 200 after 123 ms, cut short" in list(explained(record))
+    record.duration_ms = None
+    assert "answer    status 200" in list(explained(record))
 
 
 def test_a_refusal_says_why_and_nothing_more() -> None:

@@ -36,6 +36,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: int
     status: int | None
     duration_ms: float | None
+    completed: bool
 
 
 _Seen = dict[tuple[str, float], tuple[int | None, float | None]]
@@ -81,4 +82,5 @@ def _brief(record: Record) -> Brief:
         fallbacks=len(record.fallbacks),
         status=record.status,
         duration_ms=record.duration_ms,
+        completed=record.completed,
     )
