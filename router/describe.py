@@ -69,6 +69,7 @@ def request(record: Record, asked: Request) -> None:
     record.model = asked.asked_model[:MAX_NAME]
     record.target_model = asked.model[:MAX_NAME]
     record.rewritten_by = asked.rewritten_by
+    record.prompts = asked.prompts
     record.priority = asked.priority
 
 

@@ -51,7 +51,7 @@ def _line(record: Record) -> tuple[str, ...]:
         record.served or record.endpoint or NONE,
         _number(record.prompt_tokens),
         _number(record.predicted_cached_tokens),
-        _number(record.usage.cached_tokens if record.usage else None),
+        _number(record.reported_cached_tokens),
         _number(record.status),
         f"{record.took_ms:.1f}",
         NONE if record.duration_ms is None else f"{record.duration_ms:.0f}",
@@ -100,8 +100,11 @@ def _prompt(record: Record) -> str:
     )
     blocks = f"{record.total_blocks} blocks of {record.block_size}"
     cached = _number(record.predicted_cached_tokens)
-    reported = record.usage.cached_tokens if record.usage else None
+    reported = record.reported_cached_tokens
     engine = "the engine did not say" if reported is None else f"the engine reports {reported}"
+    if record.prompts > 1:
+        tokens = f"{tokens.removesuffix(', ')} in the first of {record.prompts} prompts, "
+        engine = "the engine counts all of them"
     return f"{tokens}{blocks}; {cached} tokens expected from the cache, {engine}"
 
 

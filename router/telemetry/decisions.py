@@ -59,6 +59,7 @@ class Record(msgspec.Struct, kw_only=True):
         took_ms: From then to the pick, or to the refusal.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
             admission), schedule.
+        prompts: How many prompts it holds; what is told of its prompt is told of the first.
         prompt_tokens: Tokens of the prompt; None where they are not known.
         predicted_cached_tokens: Prompt tokens that whoever computes it was expected to reuse.
         profile: Name of the profile that picked it.
@@ -103,6 +104,7 @@ class Record(msgspec.Struct, kw_only=True):
     refused: str | None = None
     took_ms: float = 0.0
     times_ms: Mapping[str, float] = {}
+    prompts: int = 1
     prompt_tokens: int | None = None
     predicted_cached_tokens: int | None = None
     profile: str = ""
@@ -125,6 +127,12 @@ class Record(msgspec.Struct, kw_only=True):
     usage_unreadable: bool = False
     duration_ms: float | None = None
     completed: bool = False
+
+    @property
+    def reported_cached_tokens(self) -> int | None:
+        """Prompt tokens that the engine says it reused; None where it does not say it of the prompt
+        alone that the prediction is of."""
+        return self.usage.cached_tokens if self.usage and self.prompts == 1 else None
 
 
 class Decisions:

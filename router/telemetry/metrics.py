@@ -221,8 +221,9 @@ class Metrics:
         if usage.cached_tokens is None:
             return
         self._cached.labels(*labels).observe(usage.cached_tokens)
-        if record.predicted_cached_tokens is not None:
-            self._compared.inc(usage.cached_tokens)
+        reported = record.reported_cached_tokens
+        if record.predicted_cached_tokens is not None and reported is not None:
+            self._compared.inc(reported)
             self._compared_predicted.inc(record.predicted_cached_tokens)
 
     def _times(self, record: Record, tokens: int, labels: tuple[str, ...]) -> None:

@@ -168,6 +168,17 @@ class Nobody(msgspec.Struct, frozen=True):
         return []
 
 
+async def test_the_record_says_how_many_prompts_the_request_holds() -> None:
+    fixture = Fixture("a:1")
+    counts = [
+        (b'{"prompt": "hi"}', 1),
+        (b'{"prompt": ["hi", "ho"]}', 2),
+        (b'{"prompt": [1, 2]}', 1),
+    ]
+    for body, count in counts:
+        assert (await fixture.route(body)).record.prompts == count
+
+
 async def test_the_record_of_a_refused_request_names_who_was_dropped() -> None:
     fixture = Fixture("a:1")
     lineup = fixture.director.lineup

@@ -72,6 +72,14 @@ def test_fallbacks_and_who_stood_in_are_notes() -> None:
     ]
 
 
+def test_of_several_prompts_it_says_that_the_engine_counts_all() -> None:
+    lines = list(explained(msgspec.structs.replace(RECORD, prompts=2)))
+    assert (
+        "prompt    70 tokens in the first of 2 prompts, 4 blocks of 16; 64 tokens expected from "
+        "the cache, the engine counts all of them"
+    ) in lines
+
+
 def test_an_answer_that_was_cut_short_is_told_as_that() -> None:
     record = msgspec.structs.replace(RECORD, completed=False)
     assert "answer    status 200 after 123 ms, cut short" in list(explained(record))

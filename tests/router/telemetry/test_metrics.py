@@ -44,6 +44,17 @@ def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
     assert value(metrics, "llm_d_epp_request_error_total", **LABELS, error_code="HTTP200") is None
 
 
+def test_of_several_prompts_the_engine_counts_all_so_nothing_is_compared() -> None:
+    metrics = Metrics(lambda _: True)
+    done = record(prompts=2, prompt_tokens=70, predicted_cached_tokens=64)
+    done.status, done.duration_ms, done.usage = 200, 500.0, Usage(140, 5, 0)
+    metrics.routed(done)
+    metrics.ended(done)
+    assert done.reported_cached_tokens is None
+    assert value(metrics, "llm_d_epp_request_cached_tokens_count", **LABELS) == 1
+    assert value(metrics, "warmroute_compared_predicted_cached_tokens_total") == 0
+
+
 def test_errors_are_counted_by_what_they_were() -> None:
     metrics = Metrics(lambda _: True)
     metrics.refused(record(), NoEndpoints("none"))
