@@ -70,6 +70,7 @@ TWINS: Mapping[str, Twin] = {
     "disagg_decision": Twin(f"{_SCHEDULER}disagg_decision"),
     "kv_cache_index_lookup_requests": Twin("kvcache_index_lookup_requests"),
     "kv_cache_index_lookup_hits": Twin("kvcache_index_lookup_hits"),
+    "kv_cache_index_lookup_latency_seconds": Twin("kvcache_index_lookup_latency_seconds"),
     "kv_cache_index_max_pod_hit_count": Twin("kvcache_index_max_pod_hit_count"),
     "kv_cache_events_active_subscribers": Twin("kvcache_kvevents_active_subscribers"),
     "kv_cache_events_messages_received": Twin("kvcache_kvevents_messages_received"),

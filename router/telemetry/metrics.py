@@ -25,6 +25,9 @@ REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
 OTHER_MODELS = "other"
 """What models are called together that no endpoint serves: clients invent names freely."""
 
+MAX_MODELS = 1000
+"""Adapters come and go: further names are told as that, too, like llm-d does."""
+
 MAX_FAIRNESS_IDS = 1000
 """Clients invent these, too: further ones are counted under one name."""
 
@@ -71,6 +74,9 @@ class Metrics:
         self._counts = Counts(Names(self._shown, endpoint, plugin))
         self.watch(self._counts.samples)
         self._series: dict[tuple[str, ...], _Series] = {}
+        # By identity: client's ids come again, and models are loaded and unloaded meanwhile.
+        self._open: dict[int, _Series] = {}
+        self._models: set[str] = set()
         self._fairness_ids: set[str] = set()
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
@@ -158,7 +164,7 @@ class Metrics:
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        series = self._of(record)
+        series = self._open[id(record)] = self._of(record)
         series.requests.inc()
         series.running.inc()
         if record.request_bytes is not None:
@@ -188,14 +194,14 @@ class Metrics:
 
     def gap(self, record: Record, seconds: float) -> None:
         """Another piece of a streamed answer came."""
-        model = self._of(record)
+        model = self._open.get(id(record)) or self._of(record)
         if model.gaps is None:
             model.gaps = self._gaps.labels(*model.labels)
         model.gaps.observe(seconds)
 
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
-        model = self._of(record)
+        model = self._open.pop(id(record), None) or self._of(record)
         model.running.dec()
         if record.response_bytes:
             self._answer_size.labels(*model.labels).observe(record.response_bytes)
@@ -262,7 +268,13 @@ class Metrics:
         return value
 
     def _shown(self, model: str) -> str:
-        return model if self._is_served(model) else OTHER_MODELS
+        if not self._is_served(model):
+            return OTHER_MODELS
+        if model not in self._models:
+            if len(self._models) >= MAX_MODELS:
+                return OTHER_MODELS
+            self._models.add(model)
+        return model
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         text = described("llm_d_epp_", text)
