@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -28,13 +29,23 @@ INTERRUPTED = 130
 """What a shell reports of a command that ended by Ctrl-C."""
 
 
+UNREAD = 141
+"""What a shell reports of a command whose output nobody reads any more, as in ``| head``."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code; 1 with one line where it cannot start, 130 where it
-    was interrupted before it could say how to end."""
+    was interrupted before it could say how to end, 141 where its output is read no further."""
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # What is left to print would raise once more at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+    return code
 
 
 def _run(arguments: Sequence[str]) -> int:
