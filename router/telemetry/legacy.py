@@ -65,6 +65,7 @@ TWINS: Mapping[str, Twin] = {
     "prefix_indexer_size": Twin(f"{_EXTENSION}prefix_indexer_size"),
     "prefix_indexer_hit_ratio": Twin(f"{_EXTENSION}prefix_indexer_hit_ratio"),
     "info": Twin(f"{_EXTENSION}info"),
+    "flow_control_pool_saturation": Twin(f"{_EXTENSION}flow_control_pool_saturation"),
     "model_rewrite_decisions": Twin(f"{_EXTENSION}model_rewrite_decisions"),
     "datalayer_poll_errors": Twin(f"{_SCHEDULER}datalayer_poll_errors"),
     "disagg_decision": Twin(f"{_SCHEDULER}disagg_decision"),
