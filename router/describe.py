@@ -115,6 +115,7 @@ def short(record: Record) -> str:
         "cached": record.predicted_cached_tokens,
         "tokens": record.prompt_tokens,
         "took-ms": f"{record.took_ms:.2f}",
+        "id": record.request_id,
     }
     text = "; ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
     return text.encode("ascii", "replace").decode()

@@ -38,6 +38,7 @@ async def test_a_decision_is_explained_wherever_somebody_looks(tmp_path: Path) -
         told = dict(part.split("=") for part in decision.split("; "))
         assert told["endpoint"] in fleet.engines
         assert int(told["cached"]) > 0
+        assert told["id"] == "why"
         whole = await explained(fleet, "why")
         assert f"picks {told['endpoint']}" in whole
         assert f"{told['cached']} tokens expected from the cache" in whole

@@ -95,12 +95,12 @@ async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None
 
 async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH), explains=True)
-    headers_sent = {**POST, "x-warmroute-explain": "1"}
+    headers_sent = {**POST, "x-warmroute-explain": "1", "x-request-id": "r\xe9-7"}
     routed = await fixture.director.route(headers_sent, BODY)
     fixture.director.responded(routed, 500, {})
     assert routed.answer_headers["x-warmroute-decision"] == (
         "endpoint=b:1; profile=default; candidates=2/2; total=5.000; blocks=4/4; cached=64; "
-        "tokens=70; took-ms=500.00"
+        "tokens=70; took-ms=500.00; id=r?-7"
     )
     assert (await fixture.route()).answer_headers == {}
     closed = Fixture("a:1", "b:1", known=Known(MATCH))
