@@ -96,9 +96,9 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     shown = len(made.primary.totals)
     record.candidates = shown + sum(len(step.addresses) for step in made.primary.dropped)
     record.fallbacks = tuple(_fallbacks(facts, made))
-    _prefix(record, facts, made, primary)
     record.prefill = _stage(made.prefill)
     record.encode = _stage(made.encode)
+    _prefix(record, facts, made)
 
 
 def short(record: Record) -> str:
@@ -133,7 +133,7 @@ def dropped(
     return msgspec.structs.replace(made, left_out=(gone, *made.left_out))
 
 
-def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> None:
+def _prefix(record: Record, facts: Facts, made: Decision) -> None:
     """What is held of the prompt, and by whom."""
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
@@ -144,7 +144,7 @@ def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> N
     record.total_blocks, record.block_size = match.total_blocks, match.block_size
     record.prefix, record.prefix_producer = match.held, facts.producer_of(PrefixMatch)
     if len(match.held) > MAX_ADDRESSES:
-        record.prefix = {a: held for a, held in match.held.items() if a in primary.totals}
+        record.prefix = {a: held for a in _named_in(record) if (held := match.held.get(a))}
     # A cache that counts is that of the endpoint that computes the prompt.
     computing = made.endpoint if made.prefill is None else made.prefill.endpoint
     record.predicted_cached_tokens = _reusable(computing, tokens, match)
@@ -192,6 +192,15 @@ def _fallbacks(facts: Facts, made: Decision) -> Iterator[str]:
         yield "its load is not known: it was never scraped"
     elif not endpoint.metrics.tell(facts.now):
         yield "its load is not known: its last scrape is old"
+
+
+def _named_in(record: Record) -> Mapping[str, None]:
+    """Addresses that a record tells of as candidates or picks, of every stage."""
+    named = dict.fromkeys((record.endpoint or "", *record.totals))
+    for stage in (record.prefill, record.encode):
+        if stage is not None:
+            named |= dict.fromkeys((*stage.endpoints, *stage.totals))
+    return named
 
 
 def _bounded(outcome: Outcome) -> Outcome:

@@ -93,6 +93,15 @@ async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None
     assert len(msgspec.json.encode(record)) < 40_000
 
 
+async def test_a_record_of_a_large_pool_says_what_who_computes_the_prompt_holds() -> None:
+    held = {f"e{i:04}:1": make.held(1) for i in range(1000)} | {"c:1": make.held(3)}
+    match = Known(PrefixMatch(4, 16, held))
+    await (fixture := Fixture("a:1", handler=Elsewhere(), known=match)).route()
+    (record,) = fixture.notes.routed_
+    assert record.predicted_cached_tokens == 48
+    assert record.prefix == {"c:1": make.held(3)}
+
+
 async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH), explains=True)
     headers_sent = {**POST, "x-warmroute-explain": "1", "x-request-id": "r\xe9-7"}
