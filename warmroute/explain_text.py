@@ -17,6 +17,9 @@ _LIST_HEAD = (
     "all ms", "",
 )  # fmt: skip
 
+MAX_ROWS = 20
+"""Candidates in a table; the record itself has more of a large pool."""
+
 _SHOWN = 24
 """Characters of a name in the list."""
 
@@ -127,6 +130,9 @@ def _candidates(
     columns = (f"{name} x{weight}" for name, weight in zip(names, weights, strict=True))
     head = ("  endpoint", "total", *columns, "holds")
     ranked = sorted(told.totals, key=lambda a: (-told.totals[a], a != picked))
+    shown = ranked[:MAX_ROWS]
+    if picked in ranked[MAX_ROWS:]:
+        shown[-1] = picked
     rows = [
         (
             f"{'>' if address == picked else ' '} {address}",
@@ -134,9 +140,11 @@ def _candidates(
             *(_score(told, scorer, address) for scorer in scorers),
             _held(prefix.get(address)),
         )
-        for address in ranked
+        for address in shown
     ]
     yield from table(head, rows)
+    if len(ranked) > len(shown):
+        yield f"  … and {len(ranked) - len(shown)} more"
     yield from map(_dropped, told.dropped)
 
 
@@ -155,7 +163,9 @@ def _held(held: HeldPrefix | None) -> str:
 
 def _dropped(step: Dropped) -> str:
     why = f": {step.why}" if step.why else ""
-    return plain(f"  {step.filter} dropped {', '.join(step.addresses)}{why}")
+    more = len(step.addresses) - MAX_ROWS
+    others = f" and {more} more" if more > 0 else ""
+    return plain(f"  {step.filter} dropped {', '.join(step.addresses[:MAX_ROWS])}{others}{why}")
 
 
 def _time(unix_s: float) -> str:

@@ -6,7 +6,7 @@ from router.producers.facts import HeldPrefix
 from router.request.usage import Usage
 from router.scheduling.types import Dropped
 from router.telemetry.decisions import Record, StageRecord
-from warmroute.explain_text import explained, listed
+from warmroute.explain_text import MAX_ROWS, explained, listed
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
@@ -60,6 +60,20 @@ def test_who_prefills_is_told_with_a_table_of_its_own() -> None:
     lines = list(explained(split))
     assert f"went to   {B} (prefill at {A})" in lines
     assert f"prefill: profile prefill picks {A}" in lines
+
+
+def test_of_many_candidates_the_best_and_the_pick_are_shown() -> None:
+    totals = {f"10.0.1.{number}:8000": 9.0 - number / 100 for number in range(99)}
+    record = Record(request_id="r", at=0.0, kind="chat", model="m", endpoint=B, candidates=150)
+    record.totals = {**totals, B: 1.0}
+    record.dropped = [Dropped("busy", tuple(totals), "it is full")]
+    lines = list(explained(record))
+    assert lines[-1].endswith(f"10.0.1.19:8000 and {99 - MAX_ROWS} more: it is full")
+    rows = [line for line in lines if ":8000  " in line]
+    assert len(rows) == MAX_ROWS
+    assert rows[0].startswith("  10.0.1.0:8000")
+    assert rows[-1].startswith(f"> {B}")
+    assert f"  … and {100 - MAX_ROWS} more" in lines
 
 
 def test_fallbacks_and_who_stood_in_are_notes() -> None:
