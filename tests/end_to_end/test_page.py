@@ -45,7 +45,8 @@ class House:
 
     async def refused(self) -> int:
         """The status of a body that cannot be read."""
-        async with self.session.post(f"{self.clients}/v1/completions", data=b"{") as response:
+        url, headers = f"{self.clients}/v1/completions", {"content-type": "application/json"}
+        async with self.session.post(url, data=b"{", headers=headers) as response:
             return response.status
 
     async def cut_short(self) -> None:
