@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -25,9 +26,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A
 module is imported only when its command is asked for."""
 
+SERVICES = frozenset({"up", "serve", "tokenizer", "engine", "conductor", "pd-sidecar"})
+"""Commands that run until they are told to stop."""
+
 INTERRUPTED = 130
 """What a shell reports of a command that ended by Ctrl-C."""
-
 
 UNREAD = 141
 """What a shell reports of a command whose output nobody reads any more, as in ``| head``."""
@@ -35,9 +38,15 @@ UNREAD = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code; 1 with one line where it cannot start, 130 where it
-    was interrupted before it could say how to end, 141 where its output is read no further."""
+    was interrupted before it could say how to end, 141 where its output is read no further. A
+    service that SIGTERM reaches before it could say how to end has ended as it was told to: with 0.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+        if _chosen(arguments) in SERVICES:
+            signal.signal(signal.SIGTERM, _end)
+        code = _run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -45,11 +54,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is left to print would raise once more at the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return code
 
 
+def _end(*_: object) -> None:
+    # No exception, which what is being imported just then could swallow.
+    os._exit(0)
+
+
+def _chosen(arguments: Sequence[str]) -> str | None:
+    return next((a for a in arguments if not a.startswith("-")), None)
+
+
 def _run(arguments: Sequence[str]) -> int:
-    chosen = next((a for a in arguments if not a.startswith("-")), None)
+    chosen = _chosen(arguments)
     parser = argparse.ArgumentParser(prog="warmroute", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():

@@ -1,12 +1,28 @@
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import command
+from tests.support import processes
 from warmroute import cli
+
+STOPPED_WHILE_IT_STARTS = """
+import importlib, signal, sys
+from warmroute import cli
+
+def add_arguments(_):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        pass
+
+importlib.import_module(cli.COMMANDS[sys.argv[1]][0]).add_arguments = add_arguments
+cli.main([sys.argv[1]])
+"""
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,10 +72,26 @@ def test_an_interrupted_command_ends_without_a_word(
 def test_output_that_is_read_no_further_ends_a_command_without_a_word(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n")
-    asked = command("check", str(config))
+    asked = processes.command("check", str(config))
     with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(30) == cli.UNREAD
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("serve", 0), ("check", -signal.SIGTERM)], ids=["service", "other"]
+)
+def test_a_command_that_is_told_to_stop_while_it_starts_stops(command: str, code: int) -> None:
+    argv = [sys.executable, "-c", STOPPED_WHILE_IT_STARTS, command]
+    done = subprocess.run(argv, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+@pytest.mark.parametrize("argv", [["serve"], ["check", "nowhere.yaml"]], ids=["service", "other"])
+def test_whoever_runs_a_command_keeps_its_way_to_end(argv: list[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(argv) == 1
+    assert signal.getsignal(signal.SIGTERM) is before
