@@ -18,7 +18,7 @@ from router.telemetry import buckets
 from router.telemetry.counts import Counts, Names
 from router.telemetry.decisions import DEFAULT_FLOW, Record
 from router.telemetry.legacy import WithLegacyNames
-from router.telemetry.samples import Collects, Source, Sources, Told, described
+from router.telemetry.samples import Capped, Collects, Source, Sources, Told, described
 
 REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
 
@@ -81,8 +81,7 @@ class Metrics:
         self._series: dict[tuple[str, ...], _Series] = {}
         # By identity: client's ids come again, and models are loaded and unloaded meanwhile.
         self._open: dict[int, _Series] = {}
-        self._models: set[str] = set()
-        self._fairness_ids: set[str] = set()
+        self._models, self._fairness_ids = Capped(MAX_MODELS), Capped(MAX_FAIRNESS_IDS)
         self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
         labels = (*REQUEST_LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
@@ -277,24 +276,15 @@ class Metrics:
         return made
 
     def _fairness(self, value: str) -> str:
-        if value not in self._fairness_ids:
-            if len(self._fairness_ids) >= MAX_FAIRNESS_IDS:
-                return self._folded(value)
-            self._fairness_ids.add(value)
-        return value
+        return value if self._fairness_ids.take(value) else self._folded(value)
 
     def _folded(self, fairness: str) -> str:
         """Requests without an account stay what they are, however many accounts there are."""
         return fairness if fairness == DEFAULT_FLOW else OTHER_FAIRNESS_ID
 
     def _shown(self, model: str) -> str:
-        if not self._is_served(model):
-            return OTHER_MODELS
-        if model not in self._models:
-            if len(self._models) >= MAX_MODELS:
-                return OTHER_MODELS
-            self._models.add(model)
-        return model
+        served = self._is_served(model) and self._models.take(model)
+        return model if served else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         text = described("llm_d_epp_", text)
