@@ -100,9 +100,21 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
 
 def short(record: Record) -> str:
     """The decision in one line of ASCII, for a response header."""
+    parts = _refused(record) if record.refused is not None else _picked(record)
+    parts |= {"took-ms": f"{record.took_ms:.2f}", "id": record.request_id}
+    text = "; ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
+    return text.encode("ascii", "replace").decode()
+
+
+def _refused(record: Record) -> dict[str, object]:
+    dropped = ",".join(f"{step.filter}:{len(step.addresses)}" for step in record.dropped)
+    return {"refused": record.status, "dropped": dropped or None}
+
+
+def _picked(record: Record) -> dict[str, object]:
     endpoint = record.endpoint or ""
     held = record.prefix.get(endpoint)
-    parts = {
+    return {
         "endpoint": endpoint,
         "prefill": record.prefill.endpoints[0] if record.prefill else None,
         "profile": record.profile,
@@ -111,11 +123,7 @@ def short(record: Record) -> str:
         "blocks": f"{held.speculative if held else 0}/{record.total_blocks}",
         "cached": record.predicted_cached_tokens,
         "tokens": record.prompt_tokens,
-        "took-ms": f"{record.took_ms:.2f}",
-        "id": record.request_id,
     }
-    text = "; ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
-    return text.encode("ascii", "replace").decode()
 
 
 def dropped(

@@ -108,6 +108,8 @@ class Director:
         except RouterError as error:
             describe.refusal(record, error)
             record.took_ms = (self._clock() - record.at) * 1e3
+            if self._explains(headers):
+                error.answer_headers = {names.DECISION: describe.short(record)}
             self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
@@ -122,7 +124,7 @@ class Director:
         routed = Routed(record, request, decision, added, leases, sampled=sampled)
         if self._policy.emit_scores and record.scores:
             routed.scores = record.totals
-        if self._policy.explains and names.EXPLAIN in headers:
+        if self._explains(headers):
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
 
@@ -266,6 +268,9 @@ class Director:
         new = self.newcomers.held_back(endpoints, facts)
         if new:
             facts.put(HeldBack(new))
+
+    def _explains(self, headers: Mapping[str, str]) -> bool:
+        return self._policy.explains and names.EXPLAIN in headers
 
     def _sampled(self) -> bool:
         one_in = self._policy.usage_sample

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from router.errors import Saturated
+from router.extproc import reply
 from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.facts import Facts, FairnessId, PrefixMatch, Untokenized
 from router.request.types import Request
@@ -114,6 +115,23 @@ async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
     assert (await fixture.route()).answer_headers == {}
     closed = Fixture("a:1", "b:1", known=Known(MATCH))
     assert (await closed.director.route(headers_sent, BODY)).answer_headers == {}
+
+
+async def test_a_client_that_asks_why_is_told_of_a_refusal_too() -> None:
+    fixture = Fixture("a:1", "b:1", explains=True)
+    lineup = fixture.director.lineup
+    profile = Profile("default", (NamedFilter("load", Nobody()),), (), MaxScorePicker())
+    fixture.director.lineup = msgspec.structs.replace(lineup, profiles={"default": profile})
+    asked = {**POST, "x-warmroute-explain": "1", "x-request-id": "r7"}
+    with pytest.raises(Saturated) as refused:
+        await fixture.director.route(asked, BODY)
+    answer = reply.refused(refused.value).immediate_response
+    told = {h.header.key: h.header.raw_value for h in answer.headers.set_headers}
+    assert told["x-warmroute-decision"] == b"refused=429; dropped=load:2; took-ms=500.00; id=r7"
+    with pytest.raises(Saturated) as refused:
+        await fixture.route()
+    answer = reply.refused(refused.value).immediate_response
+    assert "x-warmroute-decision" not in {h.header.key for h in answer.headers.set_headers}
 
 
 async def test_the_last_token_is_never_expected_to_be_reused() -> None:
