@@ -50,6 +50,8 @@ def ids(*tokens: int) -> bytes:
         ("/inference/v1/generate", "generate"),
         ("/generate", "generate"),
         ("/invocations", "invocation"),
+        ("/anthropic/v1/messages", "messages"),
+        ("/v1/threads/thread_1/messages", Kind.OTHER),
         ("/v1/audio/transcriptions", Kind.OTHER),
         ("/anything", Kind.OTHER),
         ("", Kind.OTHER),
