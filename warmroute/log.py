@@ -10,6 +10,8 @@ from typing import Literal, TextIO
 import msgspec
 import structlog
 
+from warmroute.tables import plain
+
 Format = Literal["json", "text"]
 
 LEVELS: Mapping[str, int] = {
@@ -22,22 +24,33 @@ LEVELS: Mapping[str, int] = {
 
 def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") -> None:
     """Call once, before the first event. Events below `level` are left out."""
-    renderer: structlog.typing.Processor
+    renderers: list[structlog.typing.Processor]
     if form == "json":
-        renderer = structlog.processors.JSONRenderer(serializer=_json)
+        renderers = [structlog.processors.JSONRenderer(serializer=_json)]
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        renderers = [_printable, structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
+
+
+def _printable(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Clients choose names that a terminal would take for commands; a traceback keeps its lines."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            lines = value.split("\n") if key == "exception" else [value]
+            event[key] = "\n".join(map(plain, lines))
+    return event
 
 
 def _json(event: object, **_: object) -> str:

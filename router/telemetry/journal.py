@@ -54,8 +54,10 @@ class Journal:
             "request.ended",
             request_id=record.request_id,
             kind=record.kind,
+            model=record.model,
             status=error.status,
             refused=record.refused,
+            took_ms=round(record.took_ms, 2),
         )
 
     def gap(self, record: Record, seconds: float) -> None:
@@ -67,7 +69,7 @@ class Journal:
         self._metrics.ended(record)
         for reader in self._readers:
             reader.ended(record)
-        usage, endpoint = record.usage, record.endpoint or ""
+        endpoint = record.endpoint or ""
         log.info(
             "request.ended",
             request_id=record.request_id,
@@ -77,7 +79,7 @@ class Journal:
             status=record.status,
             prompt_tokens=record.prompt_tokens,
             predicted=record.predicted_cached_tokens,
-            reported=usage.cached_tokens if usage else None,
+            reported=record.reported_cached_tokens,
             scores={name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
             took_ms=round(record.took_ms, 2),
             duration_ms=round(record.duration_ms or 0.0, 1),
