@@ -46,16 +46,20 @@ class Followed:
         self.loses = False
         self.feed = self.index.open(Source(E1, "tcp://x", base_model="tiny"))
         self._seq = 0
+        self._life = 1.0
 
     def tell(self, *events: object) -> None:
         if not self.loses:
-            self.feed.receive(make.frames(self._seq, *events), 1.0)
+            # Engines say when they send: another process sends nothing to the letter again.
+            message = make.frames(self._seq, *events, ts=self._life + self._seq / 1e6)
+            self.feed.receive(message, 1.0)
         self._seq += 1
 
     def restart(self) -> None:
         """The engine is another process: it is empty and counts from 0."""
         self.engine.clear()
         self._seq = 0
+        self._life += 1.0
 
     def credited(self, tokens: Sequence[int]) -> int:
         match = self.index.match([BASE], pack(tokens), 0.0).matches.get(E1)
