@@ -19,6 +19,8 @@ import xxhash
 
 from indexer.events import Batch, Reason
 
+FRAMES = 3
+"""Of a live message."""
 NUMBER_BYTES = 8
 MAX_PAYLOAD_BYTES = 16 << 20
 """A step of 64k prompt tokens takes less than 1 MiB."""
@@ -96,7 +98,7 @@ class Queue:
 
 def fault_of(frames: Sequence[bytes]) -> Reason | None:
     """Why frames are no live message; None if they are one."""
-    if len(frames) != 3:
+    if len(frames) != FRAMES:
         return Reason.BAD_FRAMES
     if len(frames[1]) != NUMBER_BYTES:
         return Reason.BAD_SEQUENCE

@@ -12,9 +12,10 @@ import zmq
 
 from indexer.central import Central
 from indexer.feed import Feed, Source
+from indexer.frames import FRAMES
 from indexer.prefix_index import PrefixIndex
 from indexer.replayer import Replayer
-from indexer.sockets import Context, Monitored, receive
+from indexer.sockets import Context, Monitored, receive, receive_next
 from indexer.turns import Turns
 
 UPKEEP_S = 0.1
@@ -46,6 +47,7 @@ class _Stream:
         self.feed = feed
         self.link = Monitored(owner.context, source.endpoint)
         self._owner = owner
+        self._topic: bytes | None = None
 
     @property
     def sockets(self) -> Sequence[zmq.Socket[bytes]]:
@@ -53,7 +55,7 @@ class _Stream:
 
     def read(self) -> bool:
         try:
-            frames, _ = receive(self.link.socket)
+            frames = receive_next(self.link.socket, self._topic)
         except zmq.Again:
             for came, _ in self.link.changes():
                 if came:
@@ -62,6 +64,8 @@ class _Stream:
                     self.feed.lost()
                     self._owner.replayer.cut(self.feed)
             return False
+        if len(frames) == FRAMES and not self.feed.source.unordered:
+            self._topic = frames[0]  # of the one engine that speaks here
         self.feed.receive(frames, time.time())
         return True
 
