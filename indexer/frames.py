@@ -48,50 +48,54 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Queue:
-    """Messages that wait, in order; at most so many, and so many bytes."""
+    """Messages that wait, in order; at most so many, and so many bytes.
+
+    Attributes:
+        messages: What waits, to be read only.
+    """
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._messages: deque[Message] = deque()
+        self.messages: deque[Message] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     @property
     def last_seq(self) -> int | None:
-        return self._messages[-1].seq if self._messages else None
+        return self.messages[-1].seq if self.messages else None
 
     def first_from(self, seq: int) -> int | None:
         """The first number that waits and is at least this one."""
-        return next((message.seq for message in self._messages if message.seq >= seq), None)
+        return next((message.seq for message in self.messages if message.seq >= seq), None)
 
     def push(self, message: Message) -> int:
         """Add one; returns how many of the oldest gave way."""
-        self._messages.append(message)
+        self.messages.append(message)
         self._bytes += len(message.payload)
         pushed_out = 0
-        while len(self._messages) > self._max_messages or self._bytes > self._max_bytes:
+        while len(self.messages) > self._max_messages or self._bytes > self._max_bytes:
             self.pop()
             pushed_out += 1
         return pushed_out
 
     def push_back(self, message: Message) -> None:
         """Return the one that was popped last."""
-        self._messages.appendleft(message)
+        self.messages.appendleft(message)
         self._bytes += len(message.payload)
 
     def pop(self) -> Message:
         """The oldest."""
-        message = self._messages.popleft()
+        message = self.messages.popleft()
         self._bytes -= len(message.payload)
         return message
 
     def clear(self) -> int:
         """Forget all; returns how many there were."""
-        count = len(self._messages)
-        self._messages.clear()
+        count = len(self.messages)
+        self.messages.clear()
         self._bytes = 0
         return count
 

@@ -133,11 +133,8 @@ class Intake:
 
     def take(self, message: Message) -> Effect:
         """The next message."""
-        if message.topic is not None and message.topic != self._topic:
-            self._topic = message.topic
-            self._model = None if self._fixed_model else model_of(message.topic)
-            self._is_wanted = message.topic.startswith(self._filter)
-            self.unwanted = None if self._is_wanted else message.topic
+        if message.topic != self._topic and message.topic is not None:
+            self._turn_to(message.topic)
         if not self._is_wanted:
             self.rejected[Reason.FILTERED] += 1
             return Effect.LOSSY
@@ -145,7 +142,9 @@ class Intake:
         if model is None:
             pushed_out = self.unnamed.push(message)
             return self._left_out(pushed_out)
-        left_out = self.discard_unnamed() if self.unnamed else Effect.NONE
+        if not self.unnamed.messages:
+            return self._apply(model, message)
+        left_out = self.discard_unnamed()
         effect = self._apply(model, message)
         return effect if effect is not Effect.NONE else left_out
 
@@ -179,6 +178,13 @@ class Intake:
         for holder in self.holders:
             self._ledger(holder).resume(cause)
 
+    def _turn_to(self, topic: bytes) -> None:
+        """This message's topic is another one than the last message's."""
+        self._topic = topic
+        self._model = None if self._fixed_model else model_of(topic)
+        self._is_wanted = topic.startswith(self._filter)
+        self.unwanted = None if self._is_wanted else topic
+
     def _left_out(self, count: int) -> Effect:
         if not count:
             return Effect.NONE
@@ -186,37 +192,40 @@ class Intake:
         return Effect.LOSSY
 
     def _apply(self, model: str, message: Message) -> Effect:
-        if model not in self.models and len(self.models) >= MAX_MODELS:
-            self.rejected[Reason.TOO_MANY_MODELS] += 1
-            return Effect.LOSSY
+        if model not in self.models:
+            if len(self.models) >= MAX_MODELS:
+                self.rejected[Reason.TOO_MANY_MODELS] += 1
+                return Effect.LOSSY
+            self.models.add(model)
         batch = message.batch or self._decode(message.payload)
         if batch.ts is not None:
             self._time(message, batch.ts)
         holder = self._holder
         if self._shared and batch.rank is not None:
-            holder = Holder(holder.address, batch.rank)
-            if batch.rank >= MAX_RANKS:
-                holder, batch = self._holder, Batch((), rejected=(Reason.BAD_BATCH,))
-        self.models.add(model)
-        if holder is not self._holder:
-            self.holders.add(holder)
+            if batch.rank < MAX_RANKS:
+                holder = Holder(holder.address, batch.rank)
+                self.holders.add(holder)
+            else:
+                batch = Batch((), rejected=(Reason.BAD_BATCH,))
         return self._apply_to(self._ledger(holder), batch, model)
 
     def _time(self, message: Message, ts: float) -> None:
-        self.stats.last_ts = ts
+        stats = self.stats
+        stats.last_ts = ts
         if message.wall_s is not None:
-            self.stats.lag_s = message.wall_s - ts
+            stats.lag_s = message.wall_s - ts
         if message.seq == 0:
             self.born = ts
 
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
         effect = Effect.NONE
-        for event in batch.events:
+        events = batch.events
+        for event in events:
             ledger.apply(event, model)
             # On a shared stream a clear tells of one rank only.
             if type(event) is AllBlocksCleared and event.tier is None and not self._shared:
                 effect = Effect.CLEARED
-        self.stats.events += len(batch.events)
+        self.stats.events += len(events)
         if batch.rejected:
             self.rejected.update(batch.rejected)
             if not _LOSSY.isdisjoint(batch.rejected):

@@ -122,7 +122,7 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        kind = event.tier, event.block_size, event.group
+        kind = (event.tier, event.block_size, event.group)
         if kind != self._usual:
             reason = self._fault(event)
             if reason is not None:
@@ -131,7 +131,7 @@ class Ledger:
             self._usual = kind if event.has_content else None
         if not event.names:
             pass  # tells only that the group exists
-        elif not event.has_content:
+        elif not (event.tokens or event.contents):
             self._located(event)
         elif event.parent is None:
             identity = Identity(model, event.lora, event.salt)
