@@ -142,14 +142,15 @@ class Feed:
         """
         if self._closed:
             return
-        self.stats.messages += 1
-        self.stats.heard_at = wall_s
+        stats = self.stats
+        stats.messages += 1
+        stats.heard_at = wall_s
         fault = frames.fault_of(parts)
         if fault is not None:
             self.rejected[fault] += 1
             return
         topic, number, payload = parts
-        message = Message(int.from_bytes(number, "big"), payload, topic, wall_s, batch)
+        message = Message(frames.seq_of(number), payload, topic, wall_s, batch)
         if self.source.unordered:
             self._intake.take(message)
         elif self.catch_up.holds:

@@ -11,6 +11,7 @@ so an answer is read from its end. The number of an end marker means nothing, it
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -41,6 +42,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     topic: bytes | None = None
     wall_s: float | None = None
     batch: Batch | None = None
+
+
+_number = struct.Struct(">Q").unpack
 
 
 class End(msgspec.Struct, frozen=True):
@@ -109,6 +113,13 @@ def fault_of(frames: Sequence[bytes]) -> Reason | None:
     if len(frames[2]) > MAX_PAYLOAD_BYTES:
         return Reason.TOO_LARGE
     return None
+
+
+def seq_of(number: bytes) -> int:
+    """The number in a frame of `NUMBER_BYTES`."""
+    seq: int
+    (seq,) = _number(number)
+    return seq
 
 
 def request(start: int) -> list[bytes]:

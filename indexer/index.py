@@ -98,7 +98,7 @@ class BlockIndex:
         if len(chains) != len(names):
             unit = len(chains) // len(names)
             chains = chains[unit - 1 :: unit]
-        shelf = self.shelves.get(tier, unit, group)
+        shelf = self.shelves.by_key.get((tier, unit, group)) or self.shelves.get(tier, unit, group)
         if self._budget.is_bounded and not self._budget.fits(len(names)):
             count = self._affordable(holding, shelf, names, chains)
             names, chains = names[:count], chains[:count]

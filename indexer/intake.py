@@ -45,6 +45,10 @@ class Effect(enum.Enum):
     """Something in it, or before it, was left out."""
 
 
+_NONE = Effect.NONE
+"""Looked up once: each message is asked about it, and a member of an enum is not found fast."""
+
+
 class FeedStats(msgspec.Struct):
     """What a stream went through.
 
@@ -146,7 +150,7 @@ class Intake:
             return self._apply(model, message)
         left_out = self.discard_unnamed()
         effect = self._apply(model, message)
-        return effect if effect is not Effect.NONE else left_out
+        return effect if effect is not _NONE else left_out
 
     def take_unnamed(self) -> Effect:
         """The oldest of those that waited for the base model, which is known now."""
@@ -218,7 +222,7 @@ class Intake:
             self.born = ts
 
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
-        effect = Effect.NONE
+        effect = _NONE
         events = batch.events
         for event in events:
             ledger.apply(event, model)

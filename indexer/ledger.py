@@ -137,7 +137,11 @@ class Ledger:
             identity = Identity(model, event.lora, event.salt)
             self._place(event, root(identity, event.unnamed_adapter))
         else:
-            self._continued(event, event.parent)
+            chain = self._index.resolve(self.holder, event.parent)
+            if chain is None:
+                self._continued(event, event.parent)
+            else:
+                self._place(event, chain)
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._known(parent)
@@ -205,8 +209,11 @@ class Ledger:
     def _place(self, event: BlockStored, parent: int | None) -> None:
         """Store blocks behind a known parent, then those that waited for them."""
         self._store(event, parent)
-        if not self._parking.blocks:
-            return
+        if self._parking.blocks:
+            self._place_waiting(event)
+
+    def _place_waiting(self, event: BlockStored) -> None:
+        """Store what waited for these blocks."""
         pending = [event]
         gone: list[BlockRemoved] = []
         while pending:
@@ -220,23 +227,26 @@ class Ledger:
             self._take_away(removal, removal.names)
 
     def _store(self, event: BlockStored, parent: int | None) -> None:
-        size = self._index.block_size
+        index, names = self._index, event.names
+        size = index.block_size
         if parent is None or event.block_size < size:
             chains = self._pieces.store(event, parent)
-            if event.names[-1] not in self._pieces and not self._index.has_room(self.holder):
+            if names[-1] not in self._pieces and not index.has_room(self.holder):
                 self._drop_tail(event, 1)
-            self._guesses.confirm(self.holder, chains)
-            return
-        if event.contents:
-            chains = chain_hashes(event.contents, parent)
         else:
-            media = spread_media(event.media, event.block_size // size) if event.media else None
-            chains = block_hashes(event.tokens, size, parent, media)
-        taken = self._hold(event, chains)
-        if taken < len(event.names):
-            self._drop_tail(event, len(event.names) - taken)
-            chains = chains[: taken * (event.block_size // size)]
-        self._guesses.confirm(self.holder, chains)
+            if event.contents:
+                chains = chain_hashes(event.contents, parent)
+            elif event.media:
+                media = spread_media(event.media, event.block_size // size)
+                chains = block_hashes(event.tokens, size, parent, media)
+            else:
+                chains = block_hashes(event.tokens, size, parent)
+            taken = self._hold(event, chains)
+            if taken < len(names):
+                self._drop_tail(event, len(names) - taken)
+                chains = chains[: taken * (event.block_size // size)]
+        if self._guesses.masks:
+            self._guesses.confirm(self.holder, chains)
 
     def _known(self, name: int) -> int | None:
         """The chain hash behind which blocks with this parent lie."""
