@@ -106,23 +106,22 @@ def receive(socket: zmq.Socket[bytes]) -> tuple[list[bytes], zmq.Frame]:
 def receive_next(socket: zmq.Socket[bytes], topic: bytes | None) -> list[bytes]:
     """The next message on a socket of one engine; raises zmq.Again if there is none.
 
-    To learn whether a frame is its message's last costs several times what the frame does. So that
-    is asked only of the third one where the first two are `topic`, as of the message before, and
-    eight bytes, like a number. What an engine that sends such frames alone says behind them is
-    then counted with them.
+    To learn whether a frame is its message's last costs several times what the frame does. So
+    frames that look like the message before, `topic` and then eight bytes, are a message with the
+    one behind them; where more follow, those show as another message, which is none.
     """
-    frames = [socket.recv(_NOBLOCK)]
+    recv = socket.recv
+    frames = [recv(_NOBLOCK)]
     if frames[0] != topic:
         return _rest(socket, frames)
     try:
-        frames.append(socket.recv(_NOBLOCK))
+        frames.append(recv(_NOBLOCK))
         if len(frames[1]) != NUMBER_BYTES:
             return _rest(socket, frames)
-        last = socket.recv(_NOBLOCK, copy=False)
+        frames.append(recv(_NOBLOCK))
     except zmq.Again:
-        return frames  # it ends here, for a message comes with all its frames
-    frames.append(last.bytes)
-    return _rest(socket, frames) if last.more else frames
+        pass  # it ends here, for a message comes with all its frames
+    return frames
 
 
 def _rest(socket: zmq.Socket[bytes], frames: list[bytes]) -> list[bytes]:

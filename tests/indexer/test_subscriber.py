@@ -160,7 +160,7 @@ async def test_a_flood_leaves_the_loop_room_and_other_sources_their_turn(
 async def test_a_turn_ends_when_its_time_is_up(
     context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "BURST_MESSAGES", 1_000_000)
+    monkeypatch.setattr(turns, "BURST_READS", 1_000_000)
     monkeypatch.setattr(turns, "TURN_S", 0.0001)
     with Publisher(context) as engine:
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
