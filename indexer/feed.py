@@ -158,6 +158,14 @@ class Feed:
         else:
             self._hear(message)
 
+    def defer(self) -> None:
+        """Several messages are about to come at once: it may take them in together."""
+        self._intake.defer()
+
+    def settle(self) -> None:
+        """All that came is to be taken in now."""
+        self._intake.settle()
+
     def hear_waiting(self) -> bool:
         """Take in one of the messages that waited; False once none is left, or a hole shows."""
         message = self.catch_up.pop()

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
 from indexer.claims import Place
-from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
+from indexer.events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    Event,
+    PoolTold,
+    Reason,
+    joined,
+)
 from indexer.groups import Groups, Outline
 from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
@@ -103,6 +111,19 @@ class Ledger:
             case PoolTold():
                 self.rejected[Reason.UNKNOWN_EVENT] += 1  # engines say none
 
+    def apply_run(self, run: Sequence[BlockStored], model: str) -> None:
+        """Take in stores of which each goes on where the one before it ends, at one go.
+
+        Where anything could come between them, they are taken in one by one.
+        """
+        first = run[0]
+        if len(run) > 1 and self._is_usual(first) and not self._has_waiting:
+            if first.parent is None or self._index.resolve(self.holder, first.parent) is not None:
+                self.apply(joined(run), model)
+                return
+        for event in run:
+            self.apply(event, model)
+
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
@@ -122,12 +143,12 @@ class Ledger:
             self._index.bits.resume(self.holder)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        kind = (event.tier, event.block_size, event.group)
-        if kind != self._usual:
+        if not self._is_usual(event):
             reason = self._fault(event)
             if reason is not None:
                 self.rejected[reason] += 1
                 return
+            kind = event.tier, event.block_size, event.group
             self._usual = kind if event.has_content else None
         if not event.names:
             pass  # tells only that the group exists
@@ -260,6 +281,15 @@ class Ledger:
     def _drop_tail(self, event: BlockStored, names: int) -> None:
         self.rejected[Reason.OVER_BUDGET] += names
         self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
+
+    def _is_usual(self, event: BlockStored) -> bool:
+        """Whether it is of the kind that was found to count."""
+        return self._usual == (event.tier, event.block_size, event.group)
+
+    @property
+    def _has_waiting(self) -> bool:
+        """Something waits for a block, or for what comes to stand behind a name."""
+        return bool(self._parking.blocks or self._pieces or self._index.claims.waiting)
 
     def _is_small(self, event: BlockStored) -> bool:
         return event.block_size < self._index.block_size

@@ -212,6 +212,10 @@ class PooledLedger(Ledger):
             self._pooling.models[self.holder] = model
             super().apply(event, model)
 
+    def apply_run(self, run: Sequence[BlockStored], model: str) -> None:
+        for event in run:  # what is known of one block may place others
+            self.apply(event, model)
+
     def _members(self, told: PoolTold) -> Sequence[Holder]:
         return (self.holder,)
 
