@@ -106,8 +106,7 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
         An adapter and a salt are told with the first block, and hold for those behind it.
         """
         return (
-            self.parent is not None
-            and bool(before.names)
+            bool(before.names)
             and self.parent == before.names[-1]
             and self.block_size == before.block_size
             and self.group == before.group

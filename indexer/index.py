@@ -142,6 +142,10 @@ class BlockIndex:
             return chain
         return next((h.own[name] for h in self._holdings.values() if name in h.own), None)
 
+    def has_ample_room(self, blocks: int) -> bool:
+        """Whether so many blocks fit, as far as that is known without counting what is there."""
+        return self._budget.is_ample(blocks)
+
     def has_room(self, holder: Holder) -> bool:
         """Whether the budget allows one more block."""
         return self._budget.room(1, self.bytes, holder.address) > 0

@@ -13,6 +13,7 @@ from indexer.events import AllBlocksCleared, Batch, BlockStored, Reason
 from indexer.frames import Message, Queue, model_of
 from indexer.groups import Outline
 from indexer.ledger import Ledger
+from indexer.runs import Run
 
 MAX_UNNAMED_MESSAGES = 10_000
 """vLLM's own replay buffer holds as many."""
@@ -134,19 +135,17 @@ class Intake:
         self._topic: bytes | None = None
         self._model: str | None = None
         self._is_wanted = True
-        self._run: list[BlockStored] = []
-        self._teller: tuple[Ledger, str] | None = None
-        """Whose run that is: the ledger, and the model of the events."""
+        self._run = Run()
         self._defers = False
 
     def defer(self) -> None:
-        """Stores may be kept until `settle`, so that one goes on where another ends."""
+        """Stores may wait until `settle` for others that go on where they end."""
         self._defers = True
 
     def settle(self) -> None:
-        """Nothing is kept any more."""
+        """Nothing waits any more."""
         self._defers = False
-        self._end_run()
+        self._run.end()
 
     def take(self, message: Message) -> Effect:
         """The next message."""
@@ -176,7 +175,7 @@ class Intake:
 
     def drop(self) -> None:
         """Forget all that was told: the engine began anew, or is about to tell it again."""
-        self._end_run()
+        self._run.end()
         self.discard_unnamed()
         self.born = None
         for holder in self.holders:
@@ -184,18 +183,18 @@ class Intake:
 
     def restore(self, models: Collection[str], outline: Outline) -> None:
         """Know what was told in a former process of ours."""
-        self._end_run()
+        self._run.end()
         self.models.update(models)
         self._ledger(self._holder).restore(outline)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""
-        self._end_run()
+        self._run.end()
         for holder in self.holders:
             self._ledger(holder).suspend(cause)
 
     def resume(self, cause: object) -> None:
-        self._end_run()
+        self._run.end()
         for holder in self.holders:
             self._ledger(holder).resume(cause)
 
@@ -230,13 +229,6 @@ class Intake:
                 batch = Batch((), rejected=(Reason.BAD_BATCH,))
         return self._apply_to(self._ledger(holder), batch, model)
 
-    def _end_run(self) -> None:
-        """Take in the stores that were kept."""
-        if self._run and self._teller is not None:
-            run, (ledger, model) = list(self._run), self._teller
-            self._run.clear()
-            ledger.apply_run(run, model)
-
     def _time(self, message: Message, ts: float) -> None:
         stats = self.stats
         stats.last_ts = ts
@@ -248,22 +240,17 @@ class Intake:
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
         effect = _NONE
         events, run = batch.events, self._run
-        if run and self._teller != (ledger, model):
-            self._end_run()
-        self._teller = ledger, model
         for event in events:
             if type(event) is BlockStored:
-                if run and not event.goes_on(run[-1]):
-                    self._end_run()
-                run.append(event)
+                run.add(event, ledger, model)
                 continue
-            self._end_run()
+            run.end()
             ledger.apply(event, model)
             # On a shared stream a clear tells of one rank only.
             if type(event) is AllBlocksCleared and event.tier is None and not self._shared:
                 effect = Effect.CLEARED
         if not self._defers:
-            self._end_run()
+            run.end()
         self.stats.events += len(events)
         if batch.rejected:
             self.rejected.update(batch.rejected)

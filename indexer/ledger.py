@@ -116,10 +116,10 @@ class Ledger:
 
         Where anything could come between them, they are taken in one by one.
         """
-        first = run[0]
-        if len(run) > 1 and self._is_usual(first) and not self._has_waiting:
-            if first.parent is None or self._index.resolve(self.holder, first.parent) is not None:
-                self.apply(joined(run), model)
+        if len(run) > 1 and self._is_certain(run[0]):
+            store = joined(run)
+            if self._index.has_ample_room(len(store.names)):
+                self.apply(store, model)
                 return
         for event in run:
             self.apply(event, model)
@@ -286,10 +286,13 @@ class Ledger:
         """Whether it is of the kind that was found to count."""
         return self._usual == (event.tier, event.block_size, event.group)
 
-    @property
-    def _has_waiting(self) -> bool:
-        """Something waits for a block, or for what comes to stand behind a name."""
-        return bool(self._parking.blocks or self._pieces or self._index.claims.waiting)
+    def _is_certain(self, event: BlockStored) -> bool:
+        """Whether blocks behind its parent have their place, and nothing waits for a block."""
+        if self._parking.blocks or self._pieces or self._index.claims.waiting:
+            return False
+        if not self._is_usual(event) or self._is_small(event):
+            return False
+        return event.parent is None or self._known(event.parent) is not None
 
     def _is_small(self, event: BlockStored) -> bool:
         return event.block_size < self._index.block_size
