@@ -311,12 +311,12 @@ class BlockIndex:
             holding.entries[shelf] = 0  # `_call` may take blocks of this event away again
         for name, chain in zip(names, chains, strict=True):
             known = called(name)
-            if known is None and not own and chain not in table:
-                if only_table or not self.shelves.present(chain):
-                    shared[name] = chain
-                    table[chain] = bit
-                    added += 1
-                    continue
+            new = known is None and not own and chain not in table
+            if new and (only_table or not self.shelves.present(chain)):
+                shared[name] = chain
+                table[chain] = bit
+                added += 1
+                continue
             if own or known != chain:
                 self._call(holding, name, chain)
             mask = get(chain)

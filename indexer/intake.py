@@ -218,8 +218,13 @@ class Intake:
                 return Effect.LOSSY
             self.models.add(model)
         batch = message.batch or self._decode(message.payload)
-        if batch.ts is not None:
-            self._time(message, batch.ts)
+        ts = batch.ts
+        if ts is not None:
+            self.stats.last_ts = ts
+            if message.wall_s is not None:
+                self.stats.lag_s = message.wall_s - ts
+            if message.seq == 0:
+                self.born = ts
         holder = self._holder
         if self._shared and batch.rank is not None:
             if batch.rank < MAX_RANKS:
@@ -228,14 +233,6 @@ class Intake:
             else:
                 batch = Batch((), rejected=(Reason.BAD_BATCH,))
         return self._apply_to(self._ledger(holder), batch, model)
-
-    def _time(self, message: Message, ts: float) -> None:
-        stats = self.stats
-        stats.last_ts = ts
-        if message.wall_s is not None:
-            stats.lag_s = message.wall_s - ts
-        if message.seq == 0:
-            self.born = ts
 
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
         effect = _NONE

@@ -210,7 +210,8 @@ class Ledger:
                 self._guesses.overrule(self.holder, gone)
         for group in self._groups.further_of(event.group):
             gone = self._index.remove(self.holder, event.tier, names, group)
-            self._guesses.overrule(self.holder, gone)
+            if self._guesses.masks:
+                self._guesses.overrule(self.holder, gone)
 
     def _cleared(self, tier: str | None) -> None:
         if tier is None or (not self._pieces and self._index.is_only_in(self.holder, tier)):

@@ -11,7 +11,6 @@ from indexer.groups import Outline
 from indexer.intake import Effect, Intake
 from indexer.order import Order, Progress
 
-
 _NONE = Effect.NONE
 
 

@@ -150,7 +150,9 @@ removals = st.builds(
     lambda names, tier: [BlockRemoved(names, tier)], st.lists(names, min_size=1, max_size=3), tiers
 )
 clears = st.just([AllBlocksCleared()])
-told = st.tuples(st.sampled_from(HOLDERS), st.one_of(stores(), stores(), stores(), removals, clears))
+told = st.tuples(
+    st.sampled_from(HOLDERS), st.one_of(stores(), stores(), stores(), removals, clears)
+)
 
 
 def known(index: PrefixIndex) -> object:
