@@ -7,15 +7,7 @@ from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
 from indexer.claims import Place
-from indexer.events import (
-    AllBlocksCleared,
-    BlockRemoved,
-    BlockStored,
-    Event,
-    PoolTold,
-    Reason,
-    joined,
-)
+from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
 from indexer.groups import Groups, Outline
 from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
@@ -111,18 +103,19 @@ class Ledger:
             case PoolTold():
                 self.rejected[Reason.UNKNOWN_EVENT] += 1  # engines say none
 
-    def apply_run(self, run: Sequence[BlockStored], model: str) -> None:
-        """Take in stores of which each goes on where the one before it ends, at one go.
+    def takes_as_one(self, run: Sequence[BlockStored]) -> bool:
+        """Whether stores, of which each goes on where the one before it ends, are as good as one.
 
-        Where anything could come between them, they are taken in one by one.
+        They are where they have their place, and nothing can come between them.
         """
-        if len(run) > 1 and self._is_certain(run[0]):
-            store = joined(run)
-            if self._index.has_ample_room(len(store.names)):
-                self.apply(store, model)
-                return
-        for event in run:
-            self.apply(event, model)
+        first = run[0]
+        if not self._is_usual(first) or self._is_small(first):
+            return False
+        if self._parking.blocks or self._pieces or self._index.claims.waiting:
+            return False
+        if first.parent is not None and self._known(first.parent) is None:
+            return False
+        return self._index.has_ample_room(sum([len(store.names) for store in run]))
 
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
@@ -286,14 +279,6 @@ class Ledger:
     def _is_usual(self, event: BlockStored) -> bool:
         """Whether it is of the kind that was found to count."""
         return self._usual == (event.tier, event.block_size, event.group)
-
-    def _is_certain(self, event: BlockStored) -> bool:
-        """Whether blocks behind its parent have their place, and nothing waits for a block."""
-        if self._parking.blocks or self._pieces or self._index.claims.waiting:
-            return False
-        if not self._is_usual(event) or self._is_small(event):
-            return False
-        return event.parent is None or self._known(event.parent) is not None
 
     def _is_small(self, event: BlockStored) -> bool:
         return event.block_size < self._index.block_size

@@ -212,9 +212,8 @@ class PooledLedger(Ledger):
             self._pooling.models[self.holder] = model
             super().apply(event, model)
 
-    def apply_run(self, run: Sequence[BlockStored], model: str) -> None:
-        for event in run:  # what is known of one block may place others
-            self.apply(event, model)
+    def takes_as_one(self, run: Sequence[BlockStored]) -> bool:
+        return False  # what is known of one block may place others
 
     def _members(self, told: PoolTold) -> Sequence[Holder]:
         return (self.holder,)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from indexer.events import BlockStored
+from indexer.events import BlockStored, joined
 from indexer.ledger import Ledger
 
 LARGE_BYTES = 1024
-"""Of tokens in a store with which a run ends: it is worth the while by itself."""
+"""Of tokens in a store that is taken in by itself: there is little to spare."""
 
 
 class Run:
@@ -19,6 +19,10 @@ class Run:
 
     def add(self, store: BlockStored, ledger: Ledger, model: str) -> None:
         """Keep a store of this ledger, and end the run that it does not go on with."""
+        if len(store.tokens) >= LARGE_BYTES:
+            self.end()
+            ledger.apply(store, model)
+            return
         stores = self._stores
         if stores and not (
             store.goes_on(stores[-1]) and ledger is self._ledger and model == self._model
@@ -27,11 +31,12 @@ class Run:
             stores = self._stores
         self._ledger, self._model = ledger, model
         stores.append(store)
-        if len(store.tokens) >= LARGE_BYTES:
-            self.end()
 
     def end(self) -> None:
         """Take in what is kept."""
         if self._stores and self._ledger is not None:
             stores, self._stores = self._stores, []
-            self._ledger.apply_run(stores, self._model)
+            if len(stores) > 1 and self._ledger.takes_as_one(stores):
+                stores = [joined(stores)]
+            for store in stores:
+                self._ledger.apply(store, self._model)

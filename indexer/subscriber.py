@@ -36,7 +36,7 @@ class SubscriberStats(msgspec.Struct):
     Attributes:
         opened: Sockets opened so far.
         closed: Sockets closed so far.
-        failed: Messages that raised an error of ours and were left out.
+        failed: Times an error of ours left messages out, mostly one each time.
     """
 
     opened: int = 0
