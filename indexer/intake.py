@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Callable, Collection
 
 import msgspec
@@ -13,6 +12,7 @@ from indexer.events import AllBlocksCleared, Batch, BlockStored, Reason
 from indexer.frames import Message, Queue, model_of
 from indexer.groups import Outline
 from indexer.ledger import Ledger
+from indexer.rejects import Rejects
 from indexer.runs import Run
 
 MAX_UNNAMED_MESSAGES = 10_000
@@ -121,7 +121,7 @@ class Intake:
         self.base_model = base_model
         self.models: set[str] = set()
         self.holders: set[Holder] = {holder}
-        self.rejected: Counter[Reason] = Counter()
+        self.rejected = Rejects()
         self.unwanted: bytes | None = None
         self.unnamed = Queue(MAX_UNNAMED_MESSAGES, MAX_UNNAMED_BYTES)
         self.stats = FeedStats()
@@ -177,6 +177,7 @@ class Intake:
         """Forget all that was told: the engine began anew, or is about to tell it again."""
         self._run.end()
         self.discard_unnamed()
+        self.rejected.begin_anew()
         self.born = None
         for holder in self.holders:
             self._ledger(holder).drop()
