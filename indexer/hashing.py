@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from xxhash import xxh3_64_intdigest
@@ -82,19 +82,19 @@ def spread_media(media: MediaIds, parts: int) -> MediaIds:
     return {number * parts + part: ids for number, ids in media.items() for part in range(parts)}
 
 
-def _blocks(tokens: bytes, block_bytes: int) -> Sequence[bytes]:
+def _blocks(tokens: bytes, block_bytes: int) -> Iterable[bytes]:
     """The full blocks. They are cut many at a time, which spares most of the work on each."""
     block = f"{block_bytes}s"
     count = len(tokens) // block_bytes
-    rest = count % _STRIDE
-    if rest == count:
+    if count <= _STRIDE:
         return struct.unpack_from(block * count, tokens)
+    rest = count % _STRIDE
     whole = memoryview(tokens)[: (count - rest) * block_bytes]
-    rows = struct.iter_unpack(block * _STRIDE, whole)
-    return [*chain.from_iterable(rows), *struct.unpack_from(block * rest, tokens, len(whole))]
+    rows = chain.from_iterable(struct.iter_unpack(block * _STRIDE, whole))
+    return chain(rows, struct.unpack_from(block * rest, tokens, len(whole)))
 
 
-def _with_media(blocks: Sequence[bytes], parent: int, media: MediaIds) -> list[int]:
+def _with_media(blocks: Iterable[bytes], parent: int, media: MediaIds) -> list[int]:
     hashes = []
     for number, block in enumerate(blocks):
         content = _le64(xxh3_64_intdigest(block, LOCAL_SEED))
