@@ -17,12 +17,13 @@ from indexer.budget import Budget
 from indexer.engines import pool, vllm
 from indexer.events import Batch, Reason
 from indexer.feed import Feed, Source
-from indexer.groups import Outline
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
+from indexer.outline import Outline
 from indexer.pooling import PooledLedger, Pooling, PoolLedger
+from indexer.remembered import RememberedHashes
 from indexer.speculative import GuessStats, Speculative, Ticket
 from indexer.storage import StorageLedger, is_shared, shared_by
 
@@ -134,6 +135,7 @@ class PrefixIndex:
         budget = Budget(index_bytes, index_bytes_per_endpoint)
         self._index = BlockIndex(block_size, count_repeats, tiers, bits, budget)
         self._guesses = Speculative(bits)
+        self._remembered = RememberedHashes(block_size)
         self.pooling = Pooling(self._index) if pools else None
         self._ledgers: dict[Holder, Ledger] = {}
         self._feeds: list[Feed] = []
@@ -277,8 +279,26 @@ class PrefixIndex:
         """The least trust among the holder's streams; partial if it has none.
 
         A stream over which nothing came counts only where there is no other: an engine either
-        listens or connects, and it may be expected both ways.
+        listens or connects, and it may be expected both ways. Nobody is exact who can read from
+        storage that was told of by streams that are not.
         """
+        own = self._own_trust(holder)
+        if own is Trust.EXACT and any(map(self._is_doubted, self._models(holder))):
+            return Trust.PARTIAL
+        return own
+
+    def _is_doubted(self, model: str) -> bool:
+        """Whether what is in a model's shared storage may be gone."""
+        storage = shared_by(model)
+        ledger = self._ledgers.get(storage)
+        if ledger is None or not self._index.blocks(storage):
+            return False
+        told_by = [h for h, other in self._ledgers.items() if ledger in other.shared]
+        if any(storage in feed.holders for feed in self._feeds):
+            told_by.append(storage)
+        return ledger.doubted or any(self._own_trust(h) is not Trust.EXACT for h in told_by)
+
+    def _own_trust(self, holder: Holder) -> Trust:
         feeds = [feed for feed in self._feeds if holder in feed.holders]
         heard = [feed for feed in feeds if feed.order.next is not None]
         found = {feed.trust for feed in heard or feeds}
@@ -331,12 +351,17 @@ class PrefixIndex:
         )
 
     def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:
-        hashes = block_hashes(tokens, self._index.block_size, root(identity), media)
+        hashes = self._hashes(identity, tokens, media)
         if not self._index.traits.shared:
             return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
         readers = self._readers(identity.model)
         matches = self._index.match(hashes, self._guesses.masks, readers)
         return Reading(identity, hashes, matches, self._index.shared_blocks(hashes))
+
+    def _hashes(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> list[int]:
+        if media:
+            return block_hashes(tokens, self._index.block_size, root(identity), media)
+        return self._remembered.of(tokens, root(identity))
 
     def _readers(self, model: str) -> int:
         """Mask of the endpoints of a model."""
@@ -369,6 +394,8 @@ class PrefixIndex:
         ledger = self._ledgers.pop(holder, None)
         if ledger is not None:
             self._ended.update(ledger.rejected)
+            ledger.doubt_shared()
+            ledger.drop()
         self._guesses.forget(holder)
         if self.pooling is not None:
             self.pooling.forget(holder)

@@ -16,9 +16,9 @@ from router.errors import RouterError
 from router.request.usage import Usage
 from router.telemetry import buckets
 from router.telemetry.counts import Counts, Names
-from router.telemetry.decisions import Record
+from router.telemetry.decisions import DEFAULT_FLOW, Record
 from router.telemetry.legacy import WithLegacyNames
-from router.telemetry.samples import Source, Sources, described
+from router.telemetry.samples import Collects, Source, Sources, Told, described
 
 REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
 
@@ -29,6 +29,10 @@ MAX_FAIRNESS_IDS = 1000
 """Clients invent these, too: further ones are counted under one name."""
 
 OTHER_FAIRNESS_ID = "other"
+
+MAX_SERIES = 2000
+"""Label sets of requests, of some 130 values each. Models and priorities multiply accounts: beyond
+this, further accounts of a model are counted under one name."""
 
 
 class _Series(msgspec.Struct):
@@ -47,7 +51,6 @@ class Metrics:
 
     Attributes:
         registry: Everything under its present name.
-        published: What the metrics page shows.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class Metrics:
         `legacy_names`: publish what has an older name under that, too.
         """
         self._is_served = is_served
-        self.registry = CollectorRegistry()
-        self.published = WithLegacyNames(self.registry) if legacy_names else self.registry
+        self._legacy_names = legacy_names
+        self._own = CollectorRegistry()
         self._sources = Sources()
+        self.registry = CollectorRegistry()
         self.registry.register(self._sources)
+        self.registry.register(self._own)
         self._counts = Counts(Names(self._shown, endpoint, plugin))
         self.watch(self._counts.samples)
         self._series: dict[tuple[str, ...], _Series] = {}
@@ -79,7 +84,7 @@ class Metrics:
             "llm_d_epp_request_running",
             described("llm_d_epp_", "Requests between pick and end."),
             REQUEST_LABELS,
-            registry=self.registry,
+            registry=self._own,
         )
         self._duration = self._histogram(
             "request_duration_seconds", "From the pick to the end.", buckets.DURATION_S
@@ -100,7 +105,7 @@ class Metrics:
             described("llm_d_epp_", "From the pick to the answer's first piece, where seen."),
             (*REQUEST_LABELS, "streaming"),
             buckets=buckets.DURATION_S,
-            registry=self.registry,
+            registry=self._own,
         )
         self._gaps = self._histogram(
             "request_streaming_itl_seconds",
@@ -121,7 +126,7 @@ class Metrics:
             "llm_d_epp_scheduler_e2e_duration_seconds",
             described("llm_d_epp_", "From the last byte of a request to the pick."),
             buckets=buckets.DECISION_S,
-            registry=self.registry,
+            registry=self._own,
         )
         self._rewrites = self._counter(
             "model_rewrite_decisions",
@@ -137,7 +142,7 @@ class Metrics:
             "warmroute_prefill_results",
             "Prefills on endpoints of their own, as decode sidecars report them.",
             ("result",),
-            registry=self.registry,
+            registry=self._own,
         )
         self._predicted = self._ours("predicted_cached_tokens", "Expected to be reused.")
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
@@ -147,6 +152,13 @@ class Metrics:
         self._prompt = self._ours("prompt_tokens", "Prompt tokens of requests with known tokens.")
         self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
         self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
+
+    @property
+    def published(self) -> Collects:
+        """What the metrics page shows. What sources count is asked for here; then any thread may
+        read it, which takes long where there are many label sets."""
+        page = Told([*self._sources.collect()], self._own)
+        return WithLegacyNames(page) if self._legacy_names else page
 
     def timer(self, point: str, plugin: str) -> Callable[[float], None]:
         """Takes what a plugin that is called at `point` takes, in seconds."""
@@ -240,8 +252,12 @@ class Metrics:
         target = name
         if record.target_model and record.target_model != record.model:
             target = self._shown(record.target_model)
-        labels = (name, target, self._fairness(record.fairness_id), str(record.priority))
+        fairness, priority = self._fairness(record.fairness_id), str(record.priority)
+        labels = (name, target, fairness, priority)
         known = self._series.get(labels)
+        if known is None and len(self._series) >= MAX_SERIES:
+            labels = (name, target, self._folded(fairness), priority)
+            known = self._series.get(labels)
         if known is not None:
             return known
         made = self._series[labels] = _Series(
@@ -256,22 +272,26 @@ class Metrics:
     def _fairness(self, value: str) -> str:
         if value not in self._fairness_ids:
             if len(self._fairness_ids) >= MAX_FAIRNESS_IDS:
-                return OTHER_FAIRNESS_ID
+                return self._folded(value)
             self._fairness_ids.add(value)
         return value
+
+    def _folded(self, fairness: str) -> str:
+        """Requests without an account stay what they are, however many accounts there are."""
+        return fairness if fairness == DEFAULT_FLOW else OTHER_FAIRNESS_ID
 
     def _shown(self, model: str) -> str:
         return model if self._is_served(model) else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         text = described("llm_d_epp_", text)
-        return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)
+        return Counter(f"llm_d_epp_{name}", text, labels, registry=self._own)
 
     def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
         text = described("llm_d_epp_", text)
         return Histogram(
-            f"llm_d_epp_{name}", text, REQUEST_LABELS, buckets=buckets, registry=self.registry
+            f"llm_d_epp_{name}", text, REQUEST_LABELS, buckets=buckets, registry=self._own
         )
 
     def _ours(self, name: str, text: str) -> Counter:
-        return Counter(f"warmroute_{name}", text, registry=self.registry)
+        return Counter(f"warmroute_{name}", text, registry=self._own)

@@ -78,6 +78,14 @@ class Source(Protocol):
         ...
 
 
+class Collects(Protocol):
+    """A registry, or a part of one."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Its metrics."""
+        ...
+
+
 class Sources:
     """A collector that asks the sources. What several of them say of one metric is put together."""
 
@@ -94,6 +102,18 @@ class Sources:
                     known = families.get(sample.name)
                     families[sample.name] = sample if known is None else _both(known, sample)
         yield from map(_family, families.values())
+
+
+class Told:
+    """What has been collected already, and the rest."""
+
+    def __init__(self, collected: Sequence[Metric], rest: Collects) -> None:
+        self._collected = collected
+        self._rest = rest
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._collected
+        yield from self._rest.collect()
 
 
 def _both(first: Sample, second: Sample) -> Sample:
