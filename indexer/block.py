@@ -19,7 +19,7 @@ SHARED_STORAGE = "shared_storage"
 """Storage from which every endpoint of a model can read."""
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True, cache_hash=True):
     """What must be equal, beside the tokens, for a block to be reusable.
 
     Attributes:
@@ -33,7 +33,7 @@ class Identity(msgspec.Struct, frozen=True):
     salt: str | None = None
 
 
-class Holder(msgspec.Struct, frozen=True, order=True):
+class Holder(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """One KV cache: an endpoint (`ip:port`), or one data-parallel rank behind it."""
 
     address: str

@@ -47,6 +47,10 @@ class Budget:
         self._spare = 0
         """Blocks that may be stored before the entries have to be counted again."""
 
+    def is_ample(self, wanted: int) -> bool:
+        """Whether there is room for so many blocks, as far as that is known without counting."""
+        return not self.is_bounded or (wanted <= self._spare and self._endpoint_bytes is None)
+
     def fits(self, wanted: int) -> bool:
         """Take so many blocks in without counting anew; False where `room` has to tell."""
         if wanted > self._spare or self._endpoint_bytes is not None:

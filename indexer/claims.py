@@ -38,19 +38,24 @@ _Waiting = dict[int, dict[Place, int]]
 
 
 class Claims:
+    """
+    Attributes:
+        waiting: What waits, by holder; only holders with anything, to be read only.
+    """
+
     def __init__(self, max_names: int = MAX_CLAIMS) -> None:
         self._max_names = max_names
-        self._waiting: dict[Holder, _Waiting] = {}
+        self.waiting: dict[Holder, _Waiting] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(map(len, self.waiting.values()))
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self.waiting)
 
     def add(self, holder: Holder, name: int, place: Place) -> bool:
         """Keep a claim; False if the holder's oldest gave way to it."""
-        waiting = self._waiting.setdefault(holder, {})
+        waiting = self.waiting.setdefault(holder, {})
         copies = waiting.setdefault(name, {})
         copies[place] = copies.get(place, 0) + 1
         if len(waiting) <= self._max_names:
@@ -60,26 +65,26 @@ class Claims:
 
     def of(self, holder: Holder) -> Collection[int]:
         """The names that a holder's claims wait for."""
-        return self._waiting.get(holder, ())
+        return self.waiting.get(holder, ())
 
     def take(self, holder: Holder, name: int) -> Mapping[Place, int]:
         """Hand out, and forget, what waits for a name."""
-        waiting = self._waiting.get(holder, {})
+        waiting = self.waiting.get(holder, {})
         taken = waiting.pop(name, {})
         if not waiting:
-            self._waiting.pop(holder, None)
+            self.waiting.pop(holder, None)
         return taken
 
     def kept(self, holder: Holder) -> Sequence[Claimed]:
         """For `restore`."""
-        waiting = self._waiting.get(holder, {})
+        waiting = self.waiting.get(holder, {})
         return [
             Claimed(n, place, c) for n, copies in waiting.items() for place, c in copies.items()
         ]
 
     def restore(self, holder: Holder, claimed: Claimed) -> None:
         """Keep a claim that was kept elsewhere; the holder's own come after."""
-        copies = self._waiting.setdefault(holder, {}).setdefault(claimed.name, {})
+        copies = self.waiting.setdefault(holder, {}).setdefault(claimed.name, {})
         copies[claimed.place] = claimed.copies
 
     def discard(self, holder: Holder, name: int, tier: str, group: int | None) -> None:
@@ -91,10 +96,10 @@ class Claims:
                 self.add(holder, name, kept)
 
     def clear(self, holder: Holder) -> None:
-        self._waiting.pop(holder, None)
+        self.waiting.pop(holder, None)
 
     def clear_tier(self, holder: Holder, tier: str) -> None:
-        for name in list(self._waiting.get(holder, ())):
+        for name in list(self.waiting.get(holder, ())):
             for place, count in self.take(holder, name).items():
                 if place.tier != tier:
                     for _ in range(count):

@@ -100,6 +100,31 @@ class BlockStored(msgspec.Struct, frozen=True, gc=False):
         """It says what is in the blocks, not only where they are."""
         return bool(self.tokens or self.contents)
 
+    def goes_on(self, before: BlockStored) -> bool:
+        """Whether it and the store before it say what a single one would: see `joined`.
+
+        An adapter and a salt are told with the first block, and hold for those behind it.
+        """
+        return (
+            bool(before.names)
+            and self.parent == before.names[-1]
+            and self.block_size == before.block_size
+            and self.group == before.group
+            and self.tier == before.tier
+            and bool(self.tokens and before.tokens)
+            and not (self.media or before.media or self.contents or before.contents)
+            and not (self.remote or before.remote or self.settled or before.settled)
+        )
+
+
+def joined(run: Sequence[BlockStored]) -> BlockStored:
+    """One store in place of several, of which each goes on where the one before it ends."""
+    return msgspec.structs.replace(
+        run[0],
+        names=[name for store in run for name in store.names],
+        tokens=b"".join([store.tokens for store in run]),
+    )
+
 
 class BlockRemoved(msgspec.Struct, frozen=True, gc=False):
     """One copy of each block left a tier."""

@@ -142,20 +142,29 @@ class Feed:
         """
         if self._closed:
             return
-        self.stats.messages += 1
-        self.stats.heard_at = wall_s
+        stats = self.stats
+        stats.messages += 1
+        stats.heard_at = wall_s
         fault = frames.fault_of(parts)
         if fault is not None:
             self.rejected[fault] += 1
             return
         topic, number, payload = parts
-        message = Message(int.from_bytes(number, "big"), payload, topic, wall_s, batch)
+        message = Message(frames.seq_of(number), payload, topic, wall_s, batch)
         if self.source.unordered:
             self._intake.take(message)
         elif self.catch_up.holds:
             self.catch_up.waiting.push(message)
         else:
             self._hear(message)
+
+    def defer(self) -> None:
+        """Several messages are about to come at once: it may take them in together."""
+        self._intake.defer()
+
+    def settle(self) -> None:
+        """All that came is to be taken in now."""
+        self._intake.settle()
 
     def hear_waiting(self) -> bool:
         """Take in one of the messages that waited; False once none is left, or a hole shows."""

@@ -11,6 +11,7 @@ so an answer is read from its end. The number of an end marker means nothing, it
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,8 @@ import xxhash
 
 from indexer.events import Batch, Reason
 
+FRAMES = 3
+"""Of a live message."""
 NUMBER_BYTES = 8
 MAX_PAYLOAD_BYTES = 16 << 20
 """A step of 64k prompt tokens takes less than 1 MiB."""
@@ -41,68 +44,82 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     batch: Batch | None = None
 
 
+_number = struct.Struct(">Q").unpack
+
+
 class End(msgspec.Struct, frozen=True):
     """The end of an answer to a request for a replay."""
 
 
 class Queue:
-    """Messages that wait, in order; at most so many, and so many bytes."""
+    """Messages that wait, in order; at most so many, and so many bytes.
+
+    Attributes:
+        messages: What waits, to be read only.
+    """
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._messages: deque[Message] = deque()
+        self.messages: deque[Message] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     @property
     def last_seq(self) -> int | None:
-        return self._messages[-1].seq if self._messages else None
+        return self.messages[-1].seq if self.messages else None
 
     def first_from(self, seq: int) -> int | None:
         """The first number that waits and is at least this one."""
-        return next((message.seq for message in self._messages if message.seq >= seq), None)
+        return next((message.seq for message in self.messages if message.seq >= seq), None)
 
     def push(self, message: Message) -> int:
         """Add one; returns how many of the oldest gave way."""
-        self._messages.append(message)
+        self.messages.append(message)
         self._bytes += len(message.payload)
         pushed_out = 0
-        while len(self._messages) > self._max_messages or self._bytes > self._max_bytes:
+        while len(self.messages) > self._max_messages or self._bytes > self._max_bytes:
             self.pop()
             pushed_out += 1
         return pushed_out
 
     def push_back(self, message: Message) -> None:
         """Return the one that was popped last."""
-        self._messages.appendleft(message)
+        self.messages.appendleft(message)
         self._bytes += len(message.payload)
 
     def pop(self) -> Message:
         """The oldest."""
-        message = self._messages.popleft()
+        message = self.messages.popleft()
         self._bytes -= len(message.payload)
         return message
 
     def clear(self) -> int:
         """Forget all; returns how many there were."""
-        count = len(self._messages)
-        self._messages.clear()
+        count = len(self.messages)
+        self.messages.clear()
         self._bytes = 0
         return count
 
 
 def fault_of(frames: Sequence[bytes]) -> Reason | None:
     """Why frames are no live message; None if they are one."""
-    if len(frames) != 3:
+    if len(frames) != FRAMES:
         return Reason.BAD_FRAMES
     if len(frames[1]) != NUMBER_BYTES:
         return Reason.BAD_SEQUENCE
     if len(frames[2]) > MAX_PAYLOAD_BYTES:
         return Reason.TOO_LARGE
     return None
+
+
+def seq_of(number: bytes) -> int:
+    """The number in a frame of `NUMBER_BYTES`."""
+    seq: int
+    (seq,) = _number(number)
+    return seq
 
 
 def request(start: int) -> list[bytes]:

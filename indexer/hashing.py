@@ -11,7 +11,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 
 from xxhash import xxh3_64_intdigest
 
@@ -21,6 +22,9 @@ LOCAL_SEED = 1337
 """Seed of content hashes in Dynamo, MindIE Motor and pool events."""
 
 TOKEN_BYTES = 4
+
+_STRIDE = 64
+"""Blocks cut at a time; bounded, since `struct` keeps what it learns of each such count."""
 
 _SWAPS = sys.byteorder == "big"
 
@@ -55,12 +59,11 @@ def block_hashes(
     block_bytes = block_size * TOKEN_BYTES
     if len(tokens) == block_bytes and not media:  # as engines send them while they decode
         return [xxh3_64_intdigest(_le64(xxh3_64_intdigest(tokens, LOCAL_SEED)), parent)]
-    whole = memoryview(tokens)[: len(tokens) // block_bytes * block_bytes]
-    blocks = struct.iter_unpack(f"{block_bytes}s", whole)
+    blocks = _blocks(tokens, block_bytes)
     if media:
-        return _with_media([block for (block,) in blocks], parent, media)
+        return _with_media(blocks, parent, media)
     hash64, le64 = xxh3_64_intdigest, _le64
-    return [parent := hash64(le64(hash64(block, LOCAL_SEED)), parent) for (block,) in blocks]
+    return [parent := hash64(le64(hash64(block, LOCAL_SEED)), parent) for block in blocks]
 
 
 def chain_hashes(contents: Iterable[int], parent: int) -> list[int]:
@@ -70,11 +73,8 @@ def chain_hashes(contents: Iterable[int], parent: int) -> list[int]:
 
 def content_hashes(tokens: bytes, block_size: int) -> list[int]:
     """Content hashes of the full blocks of packed `tokens`."""
-    block_bytes = block_size * TOKEN_BYTES
-    whole = memoryview(tokens)[: len(tokens) // block_bytes * block_bytes]
-    return [
-        xxh3_64_intdigest(b, LOCAL_SEED) for (b,) in struct.iter_unpack(f"{block_bytes}s", whole)
-    ]
+    blocks = _blocks(tokens, block_size * TOKEN_BYTES)
+    return [xxh3_64_intdigest(block, LOCAL_SEED) for block in blocks]
 
 
 def spread_media(media: MediaIds, parts: int) -> MediaIds:
@@ -82,7 +82,19 @@ def spread_media(media: MediaIds, parts: int) -> MediaIds:
     return {number * parts + part: ids for number, ids in media.items() for part in range(parts)}
 
 
-def _with_media(blocks: Sequence[bytes], parent: int, media: MediaIds) -> list[int]:
+def _blocks(tokens: bytes, block_bytes: int) -> Iterable[bytes]:
+    """The full blocks. They are cut many at a time, which spares most of the work on each."""
+    block = f"{block_bytes}s"
+    count = len(tokens) // block_bytes
+    if count <= _STRIDE:
+        return struct.unpack_from(block * count, tokens)
+    rest = count % _STRIDE
+    whole = memoryview(tokens)[: (count - rest) * block_bytes]
+    rows = chain.from_iterable(struct.iter_unpack(block * _STRIDE, whole))
+    return chain(rows, struct.unpack_from(block * rest, tokens, len(whole)))
+
+
+def _with_media(blocks: Iterable[bytes], parent: int, media: MediaIds) -> list[int]:
     hashes = []
     for number, block in enumerate(blocks):
         content = _le64(xxh3_64_intdigest(block, LOCAL_SEED))

@@ -31,7 +31,8 @@ class Holding:
     @property
     def is_simple(self) -> bool:
         """Whether it has one copy of each block, under a name that others may use too."""
-        return not (self.own or self.doubled or any(self.repeats.values()))
+        repeats = self.repeats
+        return not (self.own or self.doubled or (repeats and any(repeats.values())))
 
     def add(self, shelf: Shelf, chain: int) -> None:
         """Hold one more copy of a block."""

@@ -73,10 +73,13 @@ class BlockIndex:
         holding = self._holdings.get(holder)
         if holding is None:
             return None
-        chain = self._called(holding, name)
-        if chain is None or not self.shelves.present(chain) & holding.bit:
+        chain = self._called(holding, name) if holding.own else self._names.shared.get(name)
+        if chain is None:
             return None
-        return chain
+        for table in self.shelves.tables:
+            if table.get(chain, 0) & holding.bit:
+                return chain
+        return None
 
     def store(
         self,
@@ -92,15 +95,17 @@ class BlockIndex:
         a group beside that whose blocks make up a prefix. Returns for how many names there was
         room; those behind them are left out.
         """
-        unit = len(chains) // len(names)
-        holding, shelf = self._holding(holder), self.shelves.get(tier, unit, group)
-        if unit > 1:
+        holding = self._holdings.get(holder) or self._new_holding(holder)
+        unit = 1
+        if len(chains) != len(names):
+            unit = len(chains) // len(names)
             chains = chains[unit - 1 :: unit]
+        shelf = self.shelves.by_key.get((tier, unit, group)) or self.shelves.get(tier, unit, group)
         if self._budget.is_bounded and not self._budget.fits(len(names)):
             count = self._affordable(holding, shelf, names, chains)
             names, chains = names[:count], chains[:count]
         self._store(holding, shelf, names, chains)
-        if self.claims:
+        if self.claims.waiting:
             self._settle(holder, holding, names)
         return len(names)
 
@@ -139,6 +144,10 @@ class BlockIndex:
             return chain
         return next((h.own[name] for h in self._holdings.values() if name in h.own), None)
 
+    def has_ample_room(self, blocks: int) -> bool:
+        """Whether so many blocks fit, as far as that is known without counting what is there."""
+        return self._budget.is_ample(blocks)
+
     def has_room(self, holder: Holder, blocks: int = 1) -> bool:
         """Whether the budget allows so many more blocks."""
         return self._budget.room(blocks, self.bytes, holder.address) == blocks
@@ -155,7 +164,7 @@ class BlockIndex:
     ) -> list[int]:
         """Take one copy of each block away; returns the chain hashes now gone from this tier."""
         gone: list[int] = []
-        if self.claims:
+        if self.claims.waiting:
             for name in names:
                 if name in self.claims.of(holder):
                     self.claims.discard(holder, name, tier, group)
@@ -301,16 +310,19 @@ class BlockIndex:
         only_table = len(self.shelves.tables) == 1
         before, after = 0, bit
         added = 0
-        holding.entries.setdefault(shelf, 0)  # `_call` may take blocks of this event away again
+        if shelf not in holding.entries:
+            holding.entries[shelf] = 0  # `_call` may take blocks of this event away again
         for name, chain in zip(names, chains, strict=True):
-            mask, known = get(chain), called(name)
+            known = called(name)
+            new = known is None and not own and chain not in table
+            if new and (only_table or not self.shelves.present(chain)):
+                shared[name] = chain
+                table[chain] = bit
+                added += 1
+                continue
             if own or known != chain:
-                new = not own and known is mask is None
-                if new and (only_table or not self.shelves.present(chain)):
-                    shared[name] = chain
-                else:
-                    self._call(holding, name, chain)
-                    mask = get(chain)
+                self._call(holding, name, chain)
+            mask = get(chain)
             if mask is None:
                 table[chain] = bit
                 added += 1
@@ -411,9 +423,10 @@ class BlockIndex:
         return self._names.shared.get(name) if chain is None else chain
 
     def _holding(self, holder: Holder) -> Holding:
-        holding = self._holdings.get(holder)
-        if holding is None:
-            counts = self.count_repeats and not self.traits.is_shared(holder)
-            holding = self._holdings[holder] = Holding(self.bits.bit(holder), counts)
-            self.traits.admit(holder, holding.bit)
+        return self._holdings.get(holder) or self._new_holding(holder)
+
+    def _new_holding(self, holder: Holder) -> Holding:
+        counts = self.count_repeats and not self.traits.is_shared(holder)
+        holding = self._holdings[holder] = Holding(self.bits.bit(holder), counts)
+        self.traits.admit(holder, holding.bit)
         return holding

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from indexer.block import Holder
-from indexer.events import AllBlocksCleared, Batch, Reason
+from indexer.events import AllBlocksCleared, Batch, BlockStored, Reason
 from indexer.frames import Message, Queue, model_of
 from indexer.ledger import Ledger
 from indexer.outline import Outline
 from indexer.rejects import Rejects
+from indexer.runs import Run
 
 MAX_UNNAMED_MESSAGES = 10_000
 """vLLM's own replay buffer holds as many."""
@@ -43,6 +44,10 @@ class Effect(enum.Enum):
     """The engine has nothing but what follows."""
     LOSSY = enum.auto()
     """Something in it, or before it, was left out."""
+
+
+_NONE = Effect.NONE
+"""Looked up once: each message is asked about it, and a member of an enum is not found fast."""
 
 
 class FeedStats(msgspec.Struct):
@@ -130,14 +135,22 @@ class Intake:
         self._topic: bytes | None = None
         self._model: str | None = None
         self._is_wanted = True
+        self._run = Run()
+        self._defers = False
+
+    def defer(self) -> None:
+        """Stores may wait until `settle` for others that go on where they end."""
+        self._defers = True
+
+    def settle(self) -> None:
+        """Nothing waits any more."""
+        self._defers = False
+        self._run.end()
 
     def take(self, message: Message) -> Effect:
         """The next message."""
-        if message.topic is not None and message.topic != self._topic:
-            self._topic = message.topic
-            self._model = None if self._fixed_model else model_of(message.topic)
-            self._is_wanted = message.topic.startswith(self._filter)
-            self.unwanted = None if self._is_wanted else message.topic
+        if message.topic != self._topic and message.topic is not None:
+            self._turn_to(message.topic)
         if not self._is_wanted:
             self.rejected[Reason.FILTERED] += 1
             return Effect.LOSSY
@@ -145,9 +158,11 @@ class Intake:
         if model is None:
             pushed_out = self.unnamed.push(message)
             return self._left_out(pushed_out)
-        left_out = self.discard_unnamed() if self.unnamed else Effect.NONE
+        if not self.unnamed.messages:
+            return self._apply(model, message)
+        left_out = self.discard_unnamed()
         effect = self._apply(model, message)
-        return effect if effect is not Effect.NONE else left_out
+        return effect if effect is not _NONE else left_out
 
     def take_unnamed(self) -> Effect:
         """The oldest of those that waited for the base model, which is known now."""
@@ -160,6 +175,7 @@ class Intake:
 
     def drop(self) -> None:
         """Forget all that was told: the engine began anew, or is about to tell it again."""
+        self._run.end()
         self.discard_unnamed()
         self.rejected.begin_anew()
         self.born = None
@@ -168,22 +184,33 @@ class Intake:
 
     def doubt_shared(self) -> None:
         """Nobody can tell any more what became of what was told of shared storage."""
+        self._run.end()
         for holder in self.holders:
             self._ledger(holder).doubt_shared()
 
     def restore(self, models: Collection[str], outline: Outline) -> bool:
         """Know what was told in a former process of ours; False if not all had room."""
+        self._run.end()
         self.models.update(models)
         return self._ledger(self._holder).restore(outline)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""
+        self._run.end()
         for holder in self.holders:
             self._ledger(holder).suspend(cause)
 
     def resume(self, cause: object) -> None:
+        self._run.end()
         for holder in self.holders:
             self._ledger(holder).resume(cause)
+
+    def _turn_to(self, topic: bytes) -> None:
+        """This message's topic is another one than the last message's."""
+        self._topic = topic
+        self._model = None if self._fixed_model else model_of(topic)
+        self._is_wanted = topic.startswith(self._filter)
+        self.unwanted = None if self._is_wanted else topic
 
     def _left_out(self, count: int) -> Effect:
         if not count:
@@ -192,37 +219,43 @@ class Intake:
         return Effect.LOSSY
 
     def _apply(self, model: str, message: Message) -> Effect:
-        if model not in self.models and len(self.models) >= MAX_MODELS:
-            self.rejected[Reason.TOO_MANY_MODELS] += 1
-            return Effect.LOSSY
+        if model not in self.models:
+            if len(self.models) >= MAX_MODELS:
+                self.rejected[Reason.TOO_MANY_MODELS] += 1
+                return Effect.LOSSY
+            self.models.add(model)
         batch = message.batch or self._decode(message.payload)
-        if batch.ts is not None:
-            self._time(message, batch.ts)
+        ts = batch.ts
+        if ts is not None:
+            self.stats.last_ts = ts
+            if message.wall_s is not None:
+                self.stats.lag_s = message.wall_s - ts
+            if message.seq == 0:
+                self.born = ts
         holder = self._holder
         if self._shared and batch.rank is not None:
-            holder = Holder(holder.address, batch.rank)
-            if batch.rank >= MAX_RANKS:
-                holder, batch = self._holder, Batch((), rejected=(Reason.BAD_BATCH,))
-        self.models.add(model)
-        if holder is not self._holder:
-            self.holders.add(holder)
+            if batch.rank < MAX_RANKS:
+                holder = Holder(holder.address, batch.rank)
+                self.holders.add(holder)
+            else:
+                batch = Batch((), rejected=(Reason.BAD_BATCH,))
         return self._apply_to(self._ledger(holder), batch, model)
 
-    def _time(self, message: Message, ts: float) -> None:
-        self.stats.last_ts = ts
-        if message.wall_s is not None:
-            self.stats.lag_s = message.wall_s - ts
-        if message.seq == 0:
-            self.born = ts
-
     def _apply_to(self, ledger: Ledger, batch: Batch, model: str) -> Effect:
-        effect = Effect.NONE
-        for event in batch.events:
+        effect = _NONE
+        events, run = batch.events, self._run
+        for event in events:
+            if type(event) is BlockStored:
+                run.add(event, ledger, model)
+                continue
+            run.end()
             ledger.apply(event, model)
             # On a shared stream a clear tells of one rank only.
             if type(event) is AllBlocksCleared and event.tier is None and not self._shared:
                 effect = Effect.CLEARED
-        self.stats.events += len(batch.events)
+        if not self._defers:
+            run.end()
+        self.stats.events += len(events)
         if batch.rejected:
             self.rejected.update(batch.rejected)
             if not _LOSSY.isdisjoint(batch.rejected):

@@ -128,6 +128,20 @@ class Ledger:
             case PoolTold():
                 self.rejected[Reason.UNKNOWN_EVENT] += 1  # engines say none
 
+    def takes_as_one(self, run: Sequence[BlockStored]) -> bool:
+        """Whether stores, of which each goes on where the one before it ends, are as good as one.
+
+        They are where they have their place, and nothing can come between them.
+        """
+        first = run[0]
+        if not self._is_usual(first) or first.block_size < self._index.block_size:
+            return False
+        if self._parking.blocks or self._pieces or self._index.claims.waiting:
+            return False
+        if first.parent is not None and self._known(first.parent) is None:
+            return False
+        return self._index.has_ample_room(sum([len(store.names) for store in run]))
+
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
@@ -158,22 +172,26 @@ class Ledger:
         storage.apply(event, model)
 
     def _stored(self, event: BlockStored, model: str) -> None:
-        kind = event.tier, event.block_size, event.group
-        if kind != self._usual:
+        if not self._is_usual(event):
             reason = self._fault(event)
             if reason is not None:
                 self.rejected[reason] += 1
                 return
+            kind = event.tier, event.block_size, event.group
             self._usual = kind if event.has_content else None
         if not event.names:
             pass  # tells only that the group exists
-        elif not event.has_content:
+        elif not (event.tokens or event.contents):
             self._located(event)
         elif event.parent is None:
             identity = Identity(model, event.lora, event.salt)
             self._place(event, root(identity, event.unnamed_adapter))
         else:
-            self._continued(event, event.parent)
+            chain = self._index.resolve(self.holder, event.parent)
+            if chain is None:
+                self._continued(event, event.parent)
+            else:
+                self._place(event, chain)
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._known(parent)
@@ -219,7 +237,8 @@ class Ledger:
                 self._guesses.overrule(self.holder, gone)
         for group in self._groups.further_of(event.group):
             gone = self._index.remove(self.holder, event.tier, names, group)
-            self._guesses.overrule(self.holder, gone)
+            if self._guesses.masks:
+                self._guesses.overrule(self.holder, gone)
 
     def _cleared(self, tier: str | None) -> None:
         if tier is None or (not self._pieces and self._index.is_only_in(self.holder, tier)):
@@ -240,8 +259,11 @@ class Ledger:
     def _place(self, event: BlockStored, parent: int | None) -> None:
         """Store blocks behind a known parent, then those that waited for them."""
         self._store(event, parent)
-        if not self._parking.blocks:
-            return
+        if self._parking.blocks:
+            self._place_waiting(event)
+
+    def _place_waiting(self, event: BlockStored) -> None:
+        """Store what waited for these blocks."""
         pending = [event]
         gone: list[BlockRemoved] = []
         while pending:
@@ -255,23 +277,26 @@ class Ledger:
             self._take_away(removal, removal.names)
 
     def _store(self, event: BlockStored, parent: int | None) -> None:
-        size = self._index.block_size
+        index, names = self._index, event.names
+        size = index.block_size
         if parent is None or event.block_size < size:
             chains = self._pieces.store(event, parent)
-            if event.names[-1] not in self._pieces and not self._index.has_room(self.holder):
+            if names[-1] not in self._pieces and not index.has_room(self.holder):
                 self._drop_tail(event, 1)
-            self._guesses.confirm(self.holder, chains)
-            return
-        if event.contents:
-            chains = chain_hashes(event.contents, parent)
         else:
-            media = spread_media(event.media, event.block_size // size) if event.media else None
-            chains = block_hashes(event.tokens, size, parent, media)
-        taken = self._hold(event, chains)
-        if taken < len(event.names):
-            self._drop_tail(event, len(event.names) - taken)
-            chains = chains[: taken * (event.block_size // size)]
-        self._guesses.confirm(self.holder, chains)
+            if event.contents:
+                chains = chain_hashes(event.contents, parent)
+            elif event.media:
+                media = spread_media(event.media, event.block_size // size)
+                chains = block_hashes(event.tokens, size, parent, media)
+            else:
+                chains = block_hashes(event.tokens, size, parent)
+            taken = self._hold(event, chains)
+            if taken < len(names):
+                self._drop_tail(event, len(names) - taken)
+                chains = chains[: taken * (event.block_size // size)]
+        if self._guesses.masks:
+            self._guesses.confirm(self.holder, chains)
 
     def _known(self, name: int) -> int | None:
         """The chain hash behind which blocks with this parent lie."""
@@ -286,6 +311,10 @@ class Ledger:
     def _drop_tail(self, event: BlockStored, names: int) -> None:
         self.rejected[Reason.OVER_BUDGET] += names
         self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
+
+    def _is_usual(self, event: BlockStored) -> bool:
+        """Whether it is of the kind that was found to count."""
+        return self._usual == (event.tier, event.block_size, event.group)
 
     def _may_park(self, event: BlockStored) -> bool:
         return self._index.has_room(self.holder, len(event.names) * PARKED_BLOCKS)

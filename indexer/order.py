@@ -74,11 +74,11 @@ class Order:
     def begin(self, seq: int) -> None:
         """A new run, whose first message has this number."""
         self.start = self.next = self._known_from = seq
+        if not self._digests:
+            self._digests = [0] * REMEMBERED
 
     def take(self, seq: int, digest: int) -> None:
         """The message that continues the run."""
-        if not self._digests:
-            self._digests = [0] * REMEMBERED
         self._digests[seq % REMEMBERED] = digest
         self.next = seq + 1
 

@@ -212,6 +212,9 @@ class PooledLedger(Ledger):
             self._pooling.models[self.holder] = model
             super().apply(event, model)
 
+    def takes_as_one(self, run: Sequence[BlockStored]) -> bool:
+        return False  # what is known of one block may place others
+
     def _members(self, told: PoolTold) -> Sequence[Holder]:
         return (self.holder,)
 

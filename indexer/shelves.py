@@ -41,6 +41,7 @@ class Shelves:
     Attributes:
         prefix: Shelves without a group, best tier first, larger units first within a tier.
         tables: All tables.
+        by_key: All shelves by tier, unit and group, to be read only.
         unit: Blocks per entry where all of `prefix` have the same; 0 where they differ.
     """
 
@@ -49,25 +50,25 @@ class Shelves:
         self.tables: tuple[Table, ...] = ()
         self.unit = 1
         self._order = list(tiers)
-        self._by_key: dict[tuple[str, int, int | None], Shelf] = {}
+        self.by_key: dict[tuple[str, int, int | None], Shelf] = {}
         self._found: dict[tuple[str, int | None], tuple[Shelf, ...]] = {}
 
     def __iter__(self) -> Iterator[Shelf]:
-        return iter(self._by_key.values())
+        return iter(self.by_key.values())
 
     def admits(self, tier: str, unit: int = 1, group: int | None = None) -> bool:
         """Whether blocks can be stored there: the shelf exists, or there is room for it."""
-        if (tier, unit, group) in self._by_key:
+        if (tier, unit, group) in self.by_key:
             return True
         if tier not in self._order and len(self._order) >= MAX_TIERS:
             return False
-        return len(self._by_key) < MAX_SHELVES
+        return len(self.by_key) < MAX_SHELVES
 
     def get(self, tier: str, unit: int = 1, group: int | None = None) -> Shelf:
         """The shelf; made at first use."""
-        shelf = self._by_key.get((tier, unit, group))
+        shelf = self.by_key.get((tier, unit, group))
         if shelf is None:
-            shelf = self._by_key[tier, unit, group] = Shelf(tier, unit, group)
+            shelf = self.by_key[tier, unit, group] = Shelf(tier, unit, group)
             if tier not in self._order:
                 self._order.append(tier)
             self._arrange()
@@ -90,9 +91,9 @@ class Shelves:
 
     def prune(self) -> None:
         """Give up the shelves that hold nothing."""
-        empty = [key for key, shelf in self._by_key.items() if not shelf.table]
+        empty = [key for key, shelf in self.by_key.items() if not shelf.table]
         for key in empty:
-            del self._by_key[key]
+            del self.by_key[key]
         if empty:
             self._arrange()
 

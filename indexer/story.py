@@ -11,6 +11,8 @@ from indexer.intake import Effect, Intake
 from indexer.order import Order, Progress
 from indexer.outline import Outline
 
+_NONE = Effect.NONE
+
 
 class Restored(msgspec.Struct, frozen=True):
     """Where a stream was in a former process of ours.
@@ -55,7 +57,9 @@ class Story:
         """The message that continues the run."""
         self.order.take(message.seq, digest)
         self.stats.last_seq = message.seq
-        self.note(self._intake.take(message))
+        effect = self._intake.take(message)
+        if effect is not _NONE:
+            self.note(effect)
 
     def note(self, effect: Effect) -> None:
         """What was applied leaves no doubt about the past, or raises one."""

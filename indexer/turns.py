@@ -12,8 +12,8 @@ import zmq
 
 TURN_S = 0.002
 """Time the loop gives to events before it looks at everything else again."""
-BURST_MESSAGES = 32
-"""Messages from one reader before the next one has its turn."""
+BURST_READS = 32
+"""Times that one reader is read before the next one has its turn."""
 
 
 class Reader(Protocol):
@@ -25,7 +25,7 @@ class Reader(Protocol):
         ...
 
     def read(self) -> bool:
-        """Take in one message; False if there was none.
+        """Take in a message, or a few small ones; False if there are no more.
 
         A socket's descriptor tells only that something changed, so this is called until then.
         """
@@ -87,7 +87,7 @@ class Turns:
 
     def _may_have_more(self, reader: Reader, deadline: float) -> bool:
         """Read from one until it has nothing, its burst is over, or the turn is."""
-        for _ in range(BURST_MESSAGES):
+        for _ in range(BURST_READS):
             if reader not in self._members:
                 return False
             try:

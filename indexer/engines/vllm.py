@@ -99,7 +99,10 @@ def _batch(raw_events: Sequence[Any], rank: int | None, ts: float | None) -> Bat
     rejected: list[Reason] = []
     for raw in raw_events:
         try:
-            events.append(_event(raw))
+            if type(raw) is Stored:  # by far the most are like this
+                events.append(_stored(raw, raw.block_hashes, raw.parent_block_hash))
+            else:
+                events.append(_event(raw))
         except _Rejected as error:
             rejected.append(error.reason)
         except (msgspec.ValidationError, OverflowError):
@@ -109,8 +112,6 @@ def _batch(raw_events: Sequence[Any], rank: int | None, ts: float | None) -> Bat
 
 def _event(raw: object) -> Event:
     match raw:
-        case Stored():
-            return _stored(raw, raw.block_hashes, raw.parent_block_hash)
         case Removed():
             return _removed(raw, raw.block_hashes)
         case Cleared():
@@ -163,7 +164,8 @@ def _removed(raw: Removed | AnyRemoved, names: Sequence[int]) -> BlockRemoved:
 
 def _stored(raw: Stored | AnyStored, names: Sequence[int], parent: int | None) -> BlockStored:
     tokens = pack(raw.token_ids)
-    if tokens and len(tokens) != len(names) * raw.block_size * TOKEN_BYTES:
+    size, extra_keys, medium = raw.block_size, raw.extra_keys, raw.medium
+    if tokens and len(tokens) != len(names) * size * TOKEN_BYTES:
         if not _is_sparse(raw):
             raise _Rejected(Reason.COUNT_MISMATCH)
         tokens = b""
@@ -172,17 +174,17 @@ def _stored(raw: Stored | AnyStored, names: Sequence[int], parent: int | None) -
     salt, media = raw.cache_salt or None, None
     if raw.metadata is not None and salt is None:
         salt = _text(raw.metadata.get("cache_salt"))
-    if tokens and raw.extra_keys is not None and any(raw.extra_keys):
-        if len(raw.extra_keys) != len(names):
+    if extra_keys is not None and tokens and any(extra_keys):
+        if len(extra_keys) != len(names):
             raise _Rejected(Reason.COUNT_MISMATCH)
-        found, media = _extra(raw.extra_keys, lora, parent is None)
+        found, media = _extra(extra_keys, lora, parent is None)
         salt = found or salt
     return BlockStored(
         names,
         parent,
         tokens,
-        raw.block_size,
-        _tier(raw.medium),
+        size,
+        _TIERS.get(medium) or _tier(medium),
         lora,
         None if lora else raw.lora_id,
         salt,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from indexer.block import Identity
-from indexer.hashing import block_hashes, pack, root
+from indexer.hashing import block_hashes, chain_hashes, content_hashes, pack, root
 from tests.indexer import make
 
 TOKEN_LISTS = st.lists(st.integers(0, 2**32 - 1), max_size=80)
@@ -109,3 +109,14 @@ def test_a_single_block_carries_its_media_too() -> None:
 def test_no_media_is_the_same_as_media_on_no_block() -> None:
     tokens = pack(make.prompt())
     assert block_hashes(tokens, 16, 1, {}) == block_hashes(tokens, 16, 1, {9: ["x"]})
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 130, 300])
+def test_many_blocks_are_hashed_as_one_after_the_other(count: int) -> None:
+    tokens = pack(range(count * 16 + 5))
+    parent, expected = 7, []
+    for at in range(count):
+        (parent,) = block_hashes(tokens[at * 64 : at * 64 + 64], 16, parent)
+        expected.append(parent)
+    assert block_hashes(tokens, 16, 7) == expected
+    assert chain_hashes(content_hashes(tokens, 16), 7) == expected

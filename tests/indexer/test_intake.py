@@ -73,3 +73,28 @@ def test_only_live_messages_have_a_lag() -> None:
     assert (taken.stats.lag_s, taken.stats.last_ts, taken.born) == (0.5, 1.0, 1.0)
     taken.drop()
     assert taken.born is None
+
+
+def test_stores_wait_for_others_only_where_they_may() -> None:
+    taken = intake()
+    ledger = taken._ledger(E1)
+    taken.take(message(make.stored([1], make.prompt(1))))
+    assert ledger._index.blocks(E1) == {"gpu": 1}
+    taken.defer()
+    taken.take(message(make.stored([2], make.prompt(1, 16), parent=1)))
+    assert ledger._index.blocks(E1) == {"gpu": 1}
+    taken.settle()
+    assert ledger._index.blocks(E1) == {"gpu": 2}
+
+
+def test_what_waits_comes_before_a_removal_and_before_a_drop() -> None:
+    taken = intake()
+    index = taken._ledger(E1)._index
+    taken.defer()
+    taken.take(message(make.stored([1, 2], make.prompt(2))))
+    taken.take(message(make.removed([2])))
+    assert index.blocks(E1) == {"gpu": 1}
+    taken.take(message(make.stored([3], make.prompt(1, 640))))
+    taken.drop()
+    taken.settle()
+    assert index.blocks(E1) == {}

@@ -160,7 +160,7 @@ async def test_a_flood_leaves_the_loop_room_and_other_sources_their_turn(
 async def test_a_turn_ends_when_its_time_is_up(
     context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "BURST_MESSAGES", 1_000_000)
+    monkeypatch.setattr(turns, "BURST_READS", 1_000_000)
     monkeypatch.setattr(turns, "TURN_S", 0.0001)
     with Publisher(context) as engine:
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
@@ -264,6 +264,22 @@ async def test_junk_is_counted_and_the_next_message_applied(context: Context, be
         engine.send(make.stored())
         await until(bench.score)
         assert bench.index.stats().rejected == {"bad_frames": 3, "bad_sequence": 1, "too_large": 1}
+
+
+async def test_junk_between_messages_of_one_topic_costs_only_itself(
+    context: Context, bench: Bench
+) -> None:
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        for name in (21, 22):
+            engine.send(make.stored([name], make.prompt(1, 64 * name)))
+            for junk in ([b"x"], [make.TOPIC, b"y"], [b"x"] * 4):
+                engine.socket.send_multipart(junk)
+        engine.send(make.stored())
+        await until(bench.score)
+        assert bench.index.stats().rejected == {"bad_frames": 6}
+        assert bench.index.trust(E1) is Trust.EXACT
 
 
 async def test_an_error_of_ours_costs_one_message(

@@ -48,7 +48,7 @@ async def test_what_is_there_already_is_read() -> None:
 
 
 async def test_readers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BURST_MESSAGES", 2)
+    monkeypatch.setattr(turns, "BURST_READS", 2)
     monkeypatch.setattr(turns, "TURN_S", 10.0)
     order: list[int] = []
 
