@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 
+from warmroute import grpc_core
 from warmroute.errors import StartError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    grpc_core.settle()
     chosen = next((a for a in arguments if not a.startswith("-")), None)
     parser = argparse.ArgumentParser(prog="warmroute", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

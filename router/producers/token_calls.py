@@ -45,6 +45,7 @@ class Calls:
         self._outbox: deque[_Call | pb.TokenizeRequest] = deque()
         self._filled = asyncio.Event()
         self._lost = False
+        self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -59,9 +60,9 @@ class Calls:
         call = _Call(request, loop.time() + timeout_s, loop.create_future())
         self._waiting[id_] = call
         self._put(call)
+        self._wake_at(call.expires_at)
         try:
-            async with asyncio.timeout_at(call.expires_at):
-                return await call.reply
+            return await call.reply
         finally:
             if self._waiting.pop(id_, None) is not None:
                 self._give_up(id_, call)
@@ -80,6 +81,9 @@ class Calls:
         self._waiting.clear()
         self._lost = True
         self._filled.set()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     async def messages(self) -> AsyncIterator[pb.TokenizeRequest]:
         """What to write, as it comes; ends when the stream is lost."""
@@ -94,6 +98,25 @@ class Calls:
                         yield request
                 else:
                     yield message
+
+    def _wake_at(self, expires_at: float) -> None:
+        """One alarm for all calls, at the end of the first one: a timer for each would cost each,
+        and nearly none is needed."""
+        if self._alarm is not None and self._alarm.when() <= expires_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(expires_at, self._expire)
+
+    def _expire(self) -> None:
+        """End the calls whose time is up, and sleep until that of the next one."""
+        self._alarm, now = None, asyncio.get_running_loop().time()
+        for call in self._waiting.values():
+            if call.expires_at <= now and not call.reply.done():
+                call.reply.set_exception(TimeoutError())
+        left = [call.expires_at for call in self._waiting.values() if not call.reply.done()]
+        if left:
+            self._wake_at(min(left))
 
     def _put(self, message: _Call | pb.TokenizeRequest) -> None:
         self._outbox.append(message)
