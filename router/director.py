@@ -98,8 +98,7 @@ class Director:
         arrived, lineup, watch = self._clock(), self.lineup, Stopwatch(self._timer)
         given = headers.get(names.REQUEST_ID, "")
         request_id = given or uuid.uuid4().hex
-        kind = api_of(headers, lineup.apis)
-        record = describe.arrived(request_id, arrived, kind, headers, body)
+        record = describe.arrived(request_id, arrived, headers, body)
         record.times_ms = watch.times_ms
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
@@ -107,6 +106,7 @@ class Director:
             describe.request(record, request)
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
+            record.kind = record.kind or api_of(headers, lineup.apis)
             describe.refusal(record, error)
             self._observer.refused(record, error)
             raise

@@ -22,11 +22,8 @@ LEVELS: Mapping[str, int] = {
 
 def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") -> None:
     """Call once, before the first event. Events below `level` are left out."""
-    renderer: structlog.typing.Processor
-    if form == "json":
-        renderer = structlog.processors.JSONRenderer(serializer=_json)
-    else:
-        renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    for_people = structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    renderer: structlog.typing.Processor = _json if form == "json" else for_people
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -35,11 +32,14 @@ def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") ->
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
 
 
-def _json(event: object, **_: object) -> str:
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+def _json(logger: object, method: str, event: structlog.typing.EventDict) -> str:
     """One event; values that JSON does not know are written as text."""
-    return msgspec.json.encode(event, enc_hook=str).decode()
+    return _encoder.encode(event).decode()
