@@ -13,6 +13,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.utils import floatToGoString
 
 LLMD = "llm_d_epp_"
 """What llm-d's names begin with; it marks their help, too."""
@@ -127,6 +128,14 @@ def _histogram(sample: Histogram) -> Metric:
 
 def _cumulative(kept: Buckets) -> Iterator[tuple[str, float]]:
     total = 0
-    for bound, count in zip((*map(str, kept.bounds), "+Inf"), kept.counts, strict=True):
+    for bound, count in zip((*map(_shown, kept.bounds), "+Inf"), kept.counts, strict=True):
         total += count
         yield bound, total
+
+
+def _shown(bound: float) -> str:
+    """As Prometheus' own classes write it, but for whole numbers that are given as such."""
+    if isinstance(bound, int):
+        return str(bound)
+    shown: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
+    return shown
