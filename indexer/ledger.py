@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
@@ -13,6 +12,7 @@ from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
 from indexer.parking import Parking
 from indexer.pieces import Pieces
+from indexer.rejects import Rejects
 from indexer.speculative import Speculative
 
 _GROUPS = "groups"
@@ -39,7 +39,7 @@ class Ledger:
     ) -> None:
         self.holder = holder
         self.block_size: int | None = None
-        self.rejected: Counter[Reason] = Counter()
+        self.rejected = Rejects()
         self.dropped_blocks = 0
         self._index = index
         self._guesses = guesses
@@ -106,6 +106,7 @@ class Ledger:
     def drop(self) -> None:
         """Forget everything: the engine restarted or went away."""
         self._clear()
+        self.rejected.begin_anew()
         self._groups = Groups(self._index.block_size)
         self._usual = None
         self._index.traits.forget(self.holder)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -194,6 +196,38 @@ def test_the_generated_code_is_what_proto_says(tmp_path: Path) -> None:
     assert made == set(generated())
 
 
+def calls(of: str, within: ast.AST) -> Iterator[ast.Call]:
+    """Calls of a function by its name."""
+    for node in ast.walk(within):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == of:
+            yield node
+
+
+def findings() -> Iterator[str]:
+    """The code of each finding the doctor may make."""
+    for path in (ROOT / "router/telemetry/doctor").glob("*.py"):
+        for call in calls("Finding", ast.parse(path.read_text())):
+            (code,) = (keyword.value for keyword in call.keywords if keyword.arg == "code")
+            assert isinstance(code, ast.Constant), f"{path.name}:{call.lineno} names no code"
+            yield str(code.value)
+
+
+def found() -> Iterator[str]:
+    """The code of each finding that an end-to-end test waits for."""
+    for path in (ROOT / "tests/end_to_end").glob("test_doctor*.py"):
+        tests = ast.parse(path.read_text()).body
+        for test in tests:
+            if isinstance(test, ast.AsyncFunctionDef) and test.name.startswith("test_"):
+                for call in calls("found", test):
+                    code = call.args[1]
+                    assert isinstance(code, ast.Constant), f"{path.name}:{call.lineno}"
+                    yield str(code.value)
+
+
+def test_every_finding_has_a_test_that_causes_it_in_real_processes() -> None:
+    assert set(found()) == set(findings())
+
+
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:
     named = {
         f"{path}: {folder}"
@@ -202,6 +236,21 @@ def test_no_file_names_a_folder_of_somebodys_machine() -> None:
         if folder in (ROOT / path).read_text(errors="replace")
     }
     assert named == set()
+
+
+def test_what_is_imported_is_a_dependency_by_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = (entry for group in project["optional-dependencies"].values() for entry in group)
+    declared = {re.split(r"[>=<]", entry)[0] for entry in [*project["dependencies"], *extras]}
+    ours = {*PACKAGES, *sys.stdlib_module_names}
+    wanted = {name for module in modules() for name in imported(module)} - ours
+    providers = packages_distributions()
+    unnamed = {
+        name
+        for name in wanted
+        if not declared & {each.lower().replace("_", "-") for each in providers.get(name, ())}
+    }
+    assert unnamed == set()
 
 
 def test_make_help_lists_every_target() -> None:

@@ -115,7 +115,8 @@ class MistralRenderer:
             from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
             from mistral_common.tokens.tokenizers.tekken import is_tekkenizer
         except ImportError as error:
-            raise ModelError(f"{path}: needs mistral-common, which is not installed") from error
+            absent = "mistral-common, which is not installed (warmroute's extra mistral brings it)"
+            raise ModelError(f"{path}: needs {absent}") from error
         try:
             pattern = msgspec.json.decode(path.read_bytes(), type=_File).config.pattern
             tokenizer = MistralTokenizer.from_file(str(path), mode=ValidationMode.test)

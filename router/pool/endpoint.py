@@ -10,6 +10,9 @@ import msgspec
 ROLE_LABEL = "llm-d.ai/role"
 """Pod label that names the stages an endpoint serves (llm-d)."""
 
+NO_METRICS = "no-metrics"
+"""What failed a scrape that gave a page without any figure of that kind of engine."""
+
 
 class Role(enum.StrEnum):
     """Values of the role label. ``both`` is an older name of ``prefill-decode``."""
@@ -116,6 +119,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         models: What it serves; None until it has said.
         attributes: Numbers that extractors state of it, by key, such as ``GPUUtilization``.
         alive: False after three failed scrapes in a row of an endpoint that was scraped before.
+        scrape_fault: What failed the last scrape; empty where nothing did.
     """
 
     name: str
@@ -129,6 +133,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     models: ServedModels | None = None
     attributes: Mapping[str, float] = {}
     alive: bool = True
+    scrape_fault: str = ""
 
     @property
     def role(self) -> str | None:

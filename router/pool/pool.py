@@ -147,18 +147,20 @@ class Pool:
         if start is not None:
             member.process_start = start
         was_alive = member.endpoint.alive
-        self._update(member, metrics=metrics, alive=True)
+        self._update(member, metrics=metrics, alive=True, scrape_fault="")
         if not was_alive:
             self._tell(lambda listener, endpoint: listener.revived(endpoint), [member])
         if None not in (before, start) and before != start:
             self._tell(lambda listener, endpoint: listener.restarted(endpoint), [member])
 
-    def scrape_failed(self, address: str) -> None:
+    def scrape_failed(self, address: str, fault: str = "") -> None:
         """A scrape failed. The last good figures stay, with the time they were taken at."""
         member = self._members.get(address)
         if member is None:
             return
         member.failures += 1
+        if fault != member.endpoint.scrape_fault:
+            self._update(member, scrape_fault=fault)
         scraped_before = member.endpoint.metrics is not None
         if scraped_before and member.failures >= DEAD_AFTER and member.endpoint.alive:
             self._update(member, alive=False)
@@ -211,4 +213,5 @@ def _merged(old: Endpoint, new: Endpoint) -> Endpoint:
         models=old.models,
         attributes=old.attributes,
         alive=old.alive,
+        scrape_fault=old.scrape_fault,
     )

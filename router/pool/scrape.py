@@ -12,7 +12,7 @@ import structlog
 
 from router.pool import exposition, models
 from router.pool.dialects import Dialect, Dialects
-from router.pool.endpoint import Endpoint, EngineMetrics
+from router.pool.endpoint import NO_METRICS, Endpoint, EngineMetrics
 from router.pool.fetch import FetchFailed, fetch, open_session
 from router.pool.page import Page
 from router.pool.pool import Pool
@@ -161,7 +161,7 @@ class Scraper:
         dialect = self._dialects.of(endpoint.labels)
         metrics = exposition.read(body, dialect, time.time(), self._good_for_s)
         if not exposition.says_something(metrics):
-            raise FetchFailed("no-metrics", "the page holds no figure of an engine")
+            raise FetchFailed(NO_METRICS, "the page holds no figure of an engine")
         self.stats.ignored_lines += metrics.ignored_lines
         self.stats.incomplete += is_incomplete(metrics, dialect)
         self._pool.scraped(address, metrics)
@@ -191,7 +191,7 @@ class Scraper:
 
     def _note_failure(self, address: str, failure: FetchFailed) -> None:
         self.stats.failures[failure.reason] += 1
-        self._pool.scrape_failed(address)
+        self._pool.scrape_failed(address, failure.reason)
         target = self._target(address)
         if not target.failing:
             target.failing = True

@@ -1,4 +1,7 @@
-"""Counts of decisions that cost almost nothing to keep; labels are found when somebody asks."""
+"""Counts of decisions that cost almost nothing to keep; labels are found when somebody asks.
+
+But for models: clients invent their names, so what is kept under them would grow without end.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ class Counts:
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        self._attempts["success", record.target_model, record.endpoint or ""] += 1
+        model = self._names.model(record.target_model)
+        self._attempts["success", model, record.endpoint or ""] += 1
         for stage, ms in record.times_ms.items():
             if stage not in STEPS:
                 self._timed("Producer", stage).observe(ms / 1e3)
@@ -64,7 +68,7 @@ class Counts:
 
     def refused(self, record: Record) -> None:
         """A request was refused."""
-        self._attempts["failure", record.target_model, ""] += 1
+        self._attempts["failure", self._names.model(record.target_model), ""] += 1
 
     def timer(self, point: str, plugin: str) -> Callable[[float], None]:
         """Takes what a plugin that is called at `point` takes, in seconds."""
@@ -131,7 +135,7 @@ class Counts:
         for (status, model, address), count in self._attempts.items():
             name, namespace = self._names.endpoint(address) if address else ("", "")
             port = address.rpartition(":")[2]
-            attempts[status, self._names.model(model), name, namespace, port] += count
+            attempts[status, model, name, namespace, port] += count
         labels = ("status", "target_model_name", "endpoint_name", "namespace", "port")
         text = "Picks, and requests for which there was none."
         return Sample("llm_d_epp_scheduler_attempts", text, attempts, labels, True)

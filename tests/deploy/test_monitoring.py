@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog import plugins
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tests.support.queries import ALERTS, SCRAPES, alerts, dashboard, metrics
 
@@ -60,6 +64,27 @@ def test_a_panel_says_what_it_shows_and_follows_the_choices_above(panel: Any) ->
     for target in panel["targets"]:
         asked = target["expr"].count('instance=~"$instance"')
         assert asked >= len(metrics(target["expr"])) > 0
+
+
+def differences(ours: Any, kept: Any, at: str = "") -> list[str]:
+    """Where something that we say is not what was kept of it."""
+    if isinstance(ours, dict) and isinstance(kept, dict):
+        parts = ((value, kept.get(name), f"{at}.{name}") for name, value in ours.items())
+    elif isinstance(ours, list) and isinstance(kept, list) and len(ours) == len(kept):
+        parts = ((*pair, f"{at}[{i}]") for i, pair in enumerate(zip(ours, kept, strict=True)))
+    else:
+        return [] if ours == kept else [f"{at}: {ours!r} became {kept!r}"]
+    return [found for part in parts for found in differences(*part)]
+
+
+def test_grafana_s_own_schema_keeps_everything_the_dashboard_says() -> None:
+    plugins.register_default_plugins()
+    ours = dashboard()
+    kept = json.loads(JSONEncoder().encode(Dashboard.from_json(ours)))
+    assert differences(ours, kept) == []
+    ours["panels"][1]["gridPosition"] = {"x": 0}
+    kept = json.loads(JSONEncoder().encode(Dashboard.from_json(ours)))
+    assert differences(ours, kept) == [".panels[1].gridPosition: {'x': 0} became None"]
 
 
 def test_panels_have_a_place_and_a_number_of_their_own() -> None:

@@ -95,19 +95,43 @@ async def ask(fleet: Fleet, prompt: str, count: int = 1, **fields: Any) -> None:
             await response.read()
 
 
+async def told(fleet: Fleet, silence: str = "30s") -> list[Any]:
+    """What the doctor finds, in its order."""
+    found: list[Any] = (await fleet.get(f"/debug/doctor?silence={silence}"))["findings"]
+    return found
+
+
 async def findings(fleet: Fleet, silence: str = "30s") -> dict[str, Any]:
     """What the doctor finds, by code; of several of one kind the last."""
-    told = await fleet.get(f"/debug/doctor?silence={silence}")
-    return {finding["code"]: finding for finding in told["findings"]}
+    return {finding["code"]: finding for finding in await told(fleet, silence)}
 
 
-async def found(fleet: Fleet, code: str, silence: str = "30s") -> Any:
-    """Wait until the doctor finds this; the finding."""
+async def found(fleet: Fleet, code: str, silence: str = "30s", about: str | None = None) -> Any:
+    """Wait until the doctor finds this, about one part where that is told; the finding."""
 
     async def there() -> Any:
-        return (await findings(fleet, silence)).get(code)
+        fitting = [f for f in await told(fleet, silence) if _is(f, code, about)]
+        return fitting[-1] if fitting else None
 
     return await until(there, 30.0)
+
+
+async def finds(fleet: Fleet, code: str, about: str | None = None) -> bool:
+    """Whether the doctor finds this now."""
+    return any(_is(finding, code, about) for finding in await told(fleet))
+
+
+async def gone(fleet: Fleet, code: str, about: str | None = None) -> None:
+    """Wait until the doctor finds this no more."""
+
+    async def away() -> bool:
+        return not await finds(fleet, code, about)
+
+    await until(away, 30.0)
+
+
+def _is(finding: Any, code: str, about: str | None) -> bool:
+    return finding["code"] == code and about in (None, finding["about"])
 
 
 async def doctor(fleet: Fleet, *flags: str) -> tuple[int, str]:

@@ -208,7 +208,7 @@ async def test_a_client_that_leaves_before_the_answer_ends_the_decode_request() 
 async def test_ranks_have_ports_of_their_own_or_are_named_in_a_header() -> None:
     first, second = FakeEngine(DECODED), FakeEngine(DECODED)
     async with second.serving():
-        port = free_port()
+        port = free_port(run=2)
         async with setup(
             FakeEngine(PREFILLED), first, ranks=2, port=port, engine_port=second.port - 1
         ) as fake:

@@ -20,6 +20,7 @@ from simulator.http import MAX_BODY_BYTES, serve
 from simulator.wire import encode_seq
 from tests.simulator.recordings import frames
 from tests.simulator.serving import TIMEOUT_S, Client, cached, served
+from tests.support.ports import free_port
 
 
 async def announced(client: Client, rank: int = 0) -> list[Any]:
@@ -33,11 +34,6 @@ async def announced(client: Client, rank: int = 0) -> list[Any]:
             while (reply := await dealer.recv_multipart())[-1]:
                 batches.append(msgspec.msgpack.decode(reply[-1]))
     return batches
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def test_a_request_gives_rise_to_the_recorded_message() -> None:

@@ -7,16 +7,10 @@ import socket
 import aiohttp
 import pytest
 
+from tests.support.ports import free_port
 from tokenizer_sidecar.metrics import Sources
 from tokenizer_sidecar.metrics_http import serving_metrics
 from tokenizer_sidecar.stats import Stats
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_metrics_are_served_and_follow_the_counters() -> None:

@@ -205,5 +205,7 @@ def test_without_the_library_the_model_says_so(
         return import_(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ModelError, match="needs mistral-common, which is not installed"):
+    with pytest.raises(
+        ModelError, match=r"needs mistral-common, which is not installed .+ extra mistral"
+    ):
         load(directory)

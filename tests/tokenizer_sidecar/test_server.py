@@ -17,8 +17,8 @@ import aiohttp
 import grpc
 import pytest
 
+from tests.support.ports import free_port
 from tests.tokenizer_sidecar.disk import ROOT, TINY, chat, write_model
-from tests.tokenizer_sidecar.test_metrics_http import free_port
 from tests.tokenizer_sidecar.wire import ask, connected, ids, reply, request
 from tokenizer_sidecar.errors import ModelError
 from tokenizer_sidecar.models import Backoff

@@ -95,6 +95,12 @@ def counters(case: Case) -> Mapping[Hashable, float]:
         values["took", number] = stats.took_s
         for reason, count in stats.missing.items():
             values["missing", number, reason] = count
+    for prefix in case.prefixes:
+        if prefix.central is not None:
+            for address, count in prefix.central.unknown.items():
+                values["stranger", prefix.name, address] = count
+            for topic, count in prefix.central.topics.items():
+                values["topic", prefix.name, topic] = count
     for _, feed in case.feeds():
         values["restarts", feed.source] = feed.stats.restarts
     for address, count in case.restarts.items():

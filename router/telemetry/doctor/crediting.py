@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
 from indexer.events import Reason
 from router.telemetry.doctor.case import Case
@@ -62,17 +63,10 @@ def index_full(case: Case) -> Iterator[Finding]:
 
 def left_out(case: Case) -> Iterator[Finding]:
     """Events, or whole messages, that could not be understood."""
-    counts: dict[str, dict[str, int]] = {}
-    for prefix, feed in case.feeds():
-        rejected = dict(feed.rejected)
-        for holder in feed.holders:
-            ledger = prefix.index.ledgers.get(holder)
-            for reason, count in (ledger.rejected if ledger is not None else {}).items():
-                rejected[reason] = rejected.get(reason, 0) + count
-        odd = {str(r): n for r, n in rejected.items() if n and r not in _TOLD_APART}
-        if odd:
-            counts[feed.source.holder.address] = odd
-    for address, odd in counts.items():
+    for address, counts in _rejected(case).items():
+        odd = {str(r): n for r, n in counts.items() if r not in _TOLD_APART}
+        if not odd:
+            continue
         yield Finding(
             code="events-left-out",
             about=address,
@@ -81,3 +75,17 @@ def left_out(case: Case) -> Iterator[Finding]:
             fix="see that engine and router are of versions that fit; docs/plugins.md names the "
             "events that are read",
         )
+
+
+def _rejected(case: Case) -> Mapping[str, Counter[Reason]]:
+    """Endpoint address -> what its present process sent that did not count, by reason."""
+    counts: defaultdict[str, Counter[Reason]] = defaultdict(Counter)
+    for prefix in case.prefixes:
+        holders = set()
+        for feed in prefix.index.feeds():
+            counts[feed.source.holder.address].update(feed.rejected.present)
+            holders |= feed.holders
+        for holder, ledger in prefix.index.ledgers.items():
+            if holder in holders:
+                counts[holder.address].update(ledger.rejected.present)
+    return counts

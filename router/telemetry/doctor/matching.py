@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from indexer.events import Reason
 from indexer.feed import Feed
@@ -93,20 +93,29 @@ def strangers(case: Case) -> Iterator[Finding]:
     """Events come to the socket for all engines, and their topics name none of them."""
     for prefix in case.prefixes:
         central = prefix.central
-        if central is None or not (central.unknown or central.topics):
+        if central is None:
+            continue
+        addresses = _come("stranger", prefix.name, central.unknown, case)
+        topics = _come("topic", prefix.name, central.topics, case)
+        if not (addresses or topics):
             continue
         yield Finding(
             code="topic-unknown",
             about=prefix.name,
             what="events come whose topic names no endpoint",
             evidence={
-                "addresses": sorted(central.unknown)[:8],
-                "topics_left_out": sorted(central.topics)[:8],
+                "addresses": addresses[:8],
+                "topics_left_out": topics[:8],
                 "endpoints": [e.address for e in case.endpoints][:8],
             },
             fix="let the engines' topic be kv@ADDRESS@MODEL, with the address that the endpoints "
             "file gives them",
         )
+
+
+def _come(kind: str, producer: str, counts: Mapping[str, int], case: Case) -> list[str]:
+    """Those under which messages came lately."""
+    return sorted(w for w, count in counts.items() if case.grown((kind, producer, w), count))
 
 
 def unnamed(case: Case) -> Iterator[Finding]:

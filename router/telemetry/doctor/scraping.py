@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from router.pool.endpoint import NO_METRICS, EngineMetrics
 from router.telemetry.doctor.case import Case
 from router.telemetry.doctor.finding import Finding
 
 NEW_S = 5.0
 """How long an endpoint that came may go without a scrape."""
+
+_LABEL = (
+    "label the endpoint with its kind of engine (llm-d.ai/engine-type), whose names of metrics are "
+    "then looked for"
+)
 
 
 def stale(case: Case) -> Iterator[Finding]:
@@ -29,8 +35,15 @@ def stale(case: Case) -> Iterator[Finding]:
             about=endpoint.address,
             what=f"it was {seen}, so its load is not known"
             + ("" if endpoint.alive else "; it is no candidate"),
-            evidence={"age_s": age_s, "good_for_s": good_for_s, "alive": endpoint.alive},
-            fix=f"see that http://{endpoint.address}/metrics answers from here",
+            evidence={
+                "age_s": age_s,
+                "good_for_s": good_for_s,
+                "alive": endpoint.alive,
+                "fault": endpoint.scrape_fault or None,
+            },
+            fix=_LABEL
+            if endpoint.scrape_fault == NO_METRICS
+            else f"see that http://{endpoint.address}/metrics answers from here",
         )
 
 
@@ -38,6 +51,8 @@ def incomplete(case: Case) -> Iterator[Finding]:
     """The page lacks a figure that decisions go by."""
     for endpoint in case.endpoints:
         metrics = endpoint.metrics
+        if endpoint.scrape_fault == NO_METRICS:
+            metrics = EngineMetrics()  # what was read before is of another page
         if metrics is None:
             continue
         needed = {"waiting": metrics.waiting, "running": metrics.running}
@@ -49,6 +64,5 @@ def incomplete(case: Case) -> Iterator[Finding]:
             about=endpoint.address,
             what=f"its metrics lack {' and '.join(missing)} requests",
             evidence={"missing": missing, "ignored_lines": metrics.ignored_lines},
-            fix="label the endpoint with its kind of engine (llm-d.ai/engine-type), whose names "
-            "of metrics are then looked for",
+            fix=_LABEL,
         )

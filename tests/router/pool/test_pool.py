@@ -228,6 +228,20 @@ def test_a_dead_endpoint_stays_dead_when_discovery_repeats_it() -> None:
     assert pool.candidates() == ()
 
 
+def test_what_failed_the_last_scrape_is_known_until_one_succeeds() -> None:
+    pool = Pool([endpoint()])
+    before = pool.snapshot()
+    pool.scrape_failed(A, "timeout")
+    failed = pool.snapshot()
+    assert (before[0].scrape_fault, failed[0].scrape_fault) == ("", "timeout")
+    pool.scrape_failed(A, "timeout")
+    assert pool.snapshot() is failed
+    pool.replace([endpoint(labels={"zone": "x"})])
+    assert pool.snapshot()[0].scrape_fault == "timeout"
+    pool.scraped(A, metrics())
+    assert pool.snapshot()[0].scrape_fault == ""
+
+
 def test_model_names_follow_what_the_engines_serve() -> None:
     pool = Pool([endpoint("a", A), endpoint("b", B)])
     assert pool.resolve_model("alias").names == ("alias",)

@@ -55,6 +55,20 @@ def test_picks_are_counted_by_endpoint_and_refusals_without_one() -> None:
     assert count(counts, name, "failure", "m", "", "", "") == 1
 
 
+def test_a_model_that_nobody_serves_is_kept_under_the_name_it_is_told_by() -> None:
+    served = {"m"}
+    counts = Counts(Names(model=lambda name: name if name in served else "other"))
+    for number in range(100):
+        counts.routed(record(target_model=f"invented-{number}"))
+        counts.refused(record(target_model=f"invented-{number}", endpoint=None))
+    served.add("invented-1")
+    name = "llm_d_epp_scheduler_attempts"
+    assert told(counts)[name].values == {
+        ("success", "other", A, "", "8000"): 100,
+        ("failure", "other", "", "", ""): 100,
+    }
+
+
 def test_what_plugins_take_is_told_by_point_name_and_type() -> None:
     counts = Counts(NAMES)
     counts.routed(record(times_ms={"parse": 1.0, "tokens": 2.0, "wait": 0.0, "schedule": 1.0}))

@@ -27,3 +27,13 @@ def test_events_that_make_no_sense_are_counted_by_reason() -> None:
     finding = ward.only()
     assert finding.code == "events-left-out"
     assert finding.evidence["reasons"] == {"unknown_event": 1, "count_mismatch": 1}
+
+
+def test_what_an_engine_sent_in_vain_is_forgotten_with_its_process() -> None:
+    ward = Ward()
+    ward.fixture.announce(A, {"type": "Nonsense"}, stored([1, 2], range(16)))
+    ward.fixture.prefix.index.restarted(A, 950.0)
+    assert [code for code, _ in ward.codes()] == ["engine-restarted"]
+    ward.fixture.announce(A, {"type": "Nonsense"}, {"type": "Nonsense"})
+    found = {finding.code: finding.evidence for finding in ward.findings()}
+    assert found["events-left-out"]["reasons"] == {"unknown_event": 2}

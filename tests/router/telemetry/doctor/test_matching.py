@@ -4,6 +4,7 @@ import pytest
 
 from router.pool.endpoint import ServedModels
 from router.request.usage import Usage
+from router.telemetry.doctor.window import WINDOW_S
 from tests.router.producers.test_prefix import A, B, stored
 from tests.router.telemetry.doctor.ward import Ward
 from tests.support import make
@@ -62,6 +63,24 @@ def test_senders_that_are_no_endpoint_are_named() -> None:
     finding = ward.only()
     assert (finding.code, finding.evidence["addresses"]) == ("topic-unknown", ["10.9.9.9:1"])
     assert finding.evidence["endpoints"] == [A, B]
+
+
+def test_topics_that_come_no_more_are_forgotten_with_the_window() -> None:
+    ward = Ward(kvEventsConfig={"zmqEndpoint": "tcp://*:5557"})
+    central = ward.fixture.prefix.open_central(ward.fixture.pool.snapshot)
+    assert central is not None
+    ward.fixture.prefix.central = central
+    for topic in (b"kv@10.9.9.9:1@m", b"events"):
+        central.receive([topic, bytes(8), b"\x92\x01\x90"], 1.0, 1)
+    ward.wait(WINDOW_S)
+    assert ward.only().evidence["topics_left_out"] == ["events"]
+    central.receive([b"events", bytes(8), b"\x92\x01\x90"], 1.0, 1)
+    ward.wait(WINDOW_S)
+    finding = ward.only()
+    assert (finding.evidence["addresses"], finding.evidence["topics_left_out"]) == ([], ["events"])
+    ward.wait(2 * WINDOW_S)
+    ward.wait(WINDOW_S)
+    assert ward.codes() == []
 
 
 def test_events_whose_model_nobody_names_are_named() -> None:

@@ -33,6 +33,21 @@ def test_an_endpoint_that_came_has_time_for_its_first_scrape() -> None:
     assert ward.only().evidence["age_s"] is None
 
 
+def test_a_page_of_another_kind_of_engine_lacks_all_figures() -> None:
+    ward = Ward()
+    ward.fixture.pool.scrape_failed(B, "no-metrics")
+    finding = ward.only()
+    assert (finding.code, finding.about) == ("metrics-incomplete", B)
+    assert finding.evidence == {"missing": ["waiting", "running"], "ignored_lines": 0}
+    ward.wait(20_000)
+    stale = {f.about: f for f in ward.findings() if f.code == "metrics-stale"}
+    assert stale[B].evidence["fault"] == "no-metrics"
+    assert stale[B].fix == finding.fix
+    assert "/metrics answers from here" in stale[A].fix
+    ward.scrape(B)
+    assert {(f.code, f.about) for f in ward.findings()} == {("metrics-stale", A)}
+
+
 def test_figures_that_a_page_lacks_are_named() -> None:
     ward = Ward()
     ward.scrape(B, running=None)
