@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import types
 
@@ -41,10 +42,21 @@ def test_it_is_settled_before_a_command_imports_grpc_unless_somebody_chose(
 
 
 def test_the_command_line_itself_imports_no_grpc() -> None:
-    import subprocess
-
     probe = "import sys, warmroute.cli; print(any(m.startswith('grpc') for m in sys.modules))"
     run = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
     )
     assert run.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("told", [grpc_core.POLLED, "-no_such_thing"], ids=["ours", "unknown"])
+def test_grpc_knows_what_it_is_told(told: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", "import grpc; grpc.server(None)"],
+        env={**os.environ, grpc_core.EXPERIMENTS: told},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ("Unknown experiment" in run.stderr) is (told != grpc_core.POLLED)
