@@ -23,6 +23,7 @@ from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
 from indexer.pooling import PooledLedger, Pooling, PoolLedger
+from indexer.remembered import RememberedHashes
 from indexer.speculative import GuessStats, Speculative, Ticket
 from indexer.storage import StorageLedger, is_shared, shared_by
 
@@ -134,6 +135,7 @@ class PrefixIndex:
         budget = Budget(index_bytes, index_bytes_per_endpoint)
         self._index = BlockIndex(block_size, count_repeats, tiers, bits, budget)
         self._guesses = Speculative(bits)
+        self._remembered = RememberedHashes(block_size)
         self.pooling = Pooling(self._index) if pools else None
         self._ledgers: dict[Holder, Ledger] = {}
         self._feeds: list[Feed] = []
@@ -331,12 +333,17 @@ class PrefixIndex:
         )
 
     def _read(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> Reading:
-        hashes = block_hashes(tokens, self._index.block_size, root(identity), media)
+        hashes = self._hashes(identity, tokens, media)
         if not self._index.traits.shared:
             return Reading(identity, hashes, self._index.match(hashes, self._guesses.masks))
         readers = self._readers(identity.model)
         matches = self._index.match(hashes, self._guesses.masks, readers)
         return Reading(identity, hashes, matches, self._index.shared_blocks(hashes))
+
+    def _hashes(self, identity: Identity, tokens: bytes, media: MediaIds | None) -> list[int]:
+        if media:
+            return block_hashes(tokens, self._index.block_size, root(identity), media)
+        return self._remembered.of(tokens, root(identity))
 
     def _readers(self, model: str) -> int:
         """Mask of the endpoints of a model."""

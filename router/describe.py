@@ -26,16 +26,13 @@ from router.producers.facts import (
 from router.request.types import Request
 from router.scheduling.profiles.stages import FALLBACK
 from router.scheduling.types import Decision, Dropped, Outcome
-from router.telemetry.decisions import MAX_ADDRESSES, Record, StageRecord
+from router.telemetry.decisions import DEFAULT_FLOW, MAX_ADDRESSES, Record, StageRecord
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
 
 MAX_TEXT = 1000
 """Characters of a refusal that a record keeps."""
-
-DEFAULT_FLOW = "default-flow"
-"""On whose account requests go that do not say it; llm-d's word."""
 
 SUBSET = "subset-hint"
 SERVED_MODELS = "served-models"

@@ -37,6 +37,7 @@ from router.scheduling.newcomers import Newcomers
 from router.scheduling.types import Decision
 from router.stopwatch import Stopwatch
 from router.surroundings import Aside, Candidates, Observer, at_once
+from router.telemetry.decisions import Record
 
 FAILED_STATUS = 400
 """From this status on an answer holds nothing to read."""
@@ -95,10 +96,9 @@ class Director:
 
         `subset`: the endpoints the data plane allows, as it writes them; None: all.
         """
-        arrived, lineup, watch = self._clock(), self.lineup, Stopwatch(self._timer)
-        given = headers.get(names.REQUEST_ID, "")
-        request_id = given or uuid.uuid4().hex
-        record = describe.arrived(request_id, arrived, headers, body)
+        lineup, watch = self.lineup, Stopwatch(self._timer)
+        request_id = headers.get(names.REQUEST_ID) or uuid.uuid4().hex
+        record = describe.arrived(request_id, self._clock(), headers, body)
         record.times_ms = watch.times_ms
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
@@ -106,17 +106,15 @@ class Director:
             describe.request(record, request)
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            record.kind = record.kind or api_of(headers, lineup.apis)
-            describe.refusal(record, error)
-            self._observer.refused(record, error)
+            self._refused(record, error, headers)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
         describe.account(record, request, facts)
         describe.decision(record, facts, decision)
-        record.took_ms = (self._clock() - arrived) * 1e3
+        record.took_ms = (self._clock() - record.at) * 1e3
         self._observer.routed(record)
         added = dict(decision.headers)
-        if not given:
+        if not headers.get(names.REQUEST_ID):
             added[names.REQUEST_ID] = request_id
         sampled = request.tells_usage and self._sampled()
         routed = Routed(record, request, decision, added, leases, sampled=sampled)
@@ -125,6 +123,12 @@ class Director:
         if self._policy.explains and names.EXPLAIN in headers:
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
+
+    def refused(self, headers: Mapping[str, str], error: RouterError) -> None:
+        """A request was refused before there was anything to decide."""
+        request_id = headers.get(names.REQUEST_ID) or uuid.uuid4().hex
+        record = describe.arrived(request_id, self._clock(), headers, None)
+        self._refused(record, error, headers)
 
     def responded(
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
@@ -174,6 +178,12 @@ class Director:
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = record.status is not None
         self._observer.ended(record)
+
+    def _refused(self, record: Record, error: RouterError, headers: Mapping[str, str]) -> None:
+        # What was read says itself which API it speaks.
+        record.kind = record.kind or api_of(headers, self.lineup.apis)
+        describe.refusal(record, error)
+        self._observer.refused(record, error)
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""

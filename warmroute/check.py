@@ -14,7 +14,12 @@ from warmroute.errors import StartError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="an EndpointPickerConfig")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="an EndpointPickerConfig, or a user_config.json of MindIE Motor",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -25,22 +27,41 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Command -> module with `add_arguments(parser)` and `run(arguments) -> exit code`, and its help. A
 module is imported only when its command is asked for."""
 
+SERVICES = frozenset({"up", "serve", "tokenizer", "engine", "conductor", "pd-sidecar"})
+"""Commands that run until they are told to stop."""
+
 INTERRUPTED = 130
 """What a shell reports of a command that ended by Ctrl-C."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code; 1 with one line where it cannot start, 130 where it
-    was interrupted before it could say how to end."""
+    was interrupted before it could say how to end. A service that SIGTERM reaches as early as that
+    has ended as it was told to: with 0."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        if _chosen(arguments) in SERVICES:
+            signal.signal(signal.SIGTERM, _end)
+        return _run(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(*_: object) -> None:
+    # No exception, which what is being imported just then could swallow.
+    os._exit(0)
+
+
+def _chosen(arguments: Sequence[str]) -> str | None:
+    return next((a for a in arguments if not a.startswith("-")), None)
 
 
 def _run(arguments: Sequence[str]) -> int:
     grpc_core.settle()
-    chosen = next((a for a in arguments if not a.startswith("-")), None)
+    chosen = _chosen(arguments)
     parser = argparse.ArgumentParser(prog="warmroute", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():

@@ -37,6 +37,11 @@ from envoy_data_plane.envoy.extensions.load_balancing_policies.override_host.v3 
     OverrideHostOverrideHostSource,
 )
 from envoy_data_plane.envoy.extensions.load_balancing_policies.round_robin.v3 import RoundRobin
+from envoy_data_plane.envoy.extensions.load_balancing_policies.subset.v3 import (
+    Subset,
+    SubsetLbSubsetFallbackPolicy,
+    SubsetLbSubsetSelector,
+)
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
     CommonTlsContext,
     UpstreamTlsContext,
@@ -82,7 +87,7 @@ def _override_host(eds_file: str) -> Cluster:
     source = OverrideHostOverrideHostSource(header=names.DESTINATION)
     policy = OverrideHost(
         override_host_sources=[source],
-        fallback_policy=_policy("round_robin", Any.pack(RoundRobin())),
+        fallback_policy=_nobody(),
     )
     return Cluster(
         name=ENGINES,
@@ -94,6 +99,20 @@ def _override_host(eds_file: str) -> Cluster:
         load_balancing_policy=_policy("override_host", Any.pack(policy)),
         circuit_breakers=_breakers(),
     )
+
+
+def _nobody() -> LoadBalancingPolicy:
+    """Picks no endpoint: where none of the list can be reached, no other one may answer.
+
+    A policy of that name does not exist; this one picks among endpoints that carry a key which no
+    request asks for.
+    """
+    policy = Subset(
+        fallback_policy=SubsetLbSubsetFallbackPolicy.NO_FALLBACK,
+        subset_selectors=[SubsetLbSubsetSelector(keys=["nobody"])],
+        subset_lb_policy=_policy("round_robin", Any.pack(RoundRobin())),
+    )
+    return _policy("subset", Any.pack(policy))
 
 
 def _policy(name: str, packed: Any) -> LoadBalancingPolicy:

@@ -11,10 +11,9 @@ import grpc
 import structlog
 import zmq
 from aiohttp import web
-from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from router.admission.saturation import Detector
-from router.extproc.health import Health
+from router.extproc import health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.pool_log import PoolLog
 from router.telemetry import pool_samples
@@ -154,7 +153,7 @@ async def _serve_ports(
         return parts.discovery.synced and state.serving
 
     grpc_server = _ext_proc_server(parts)
-    add_HealthServicer_to_server(Health(is_ready), grpc_server)
+    health.add_to_server(health.Health(is_ready), grpc_server)
     health_server = _health_server(options, is_ready)
     pages = Pages(
         metrics=parts.metrics,
@@ -242,7 +241,7 @@ def _ext_proc_server(parts: Parts) -> grpc.aio.Server:
 
 def _health_server(options: Options, ready: Callable[[], bool]) -> grpc.aio.Server:
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    add_HealthServicer_to_server(Health(ready), server)
+    health.add_to_server(health.Health(ready), server)
     address = _address(options.bind_address, options.health_port)
     _bind(lambda: server.add_insecure_port(address), address)
     return server

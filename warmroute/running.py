@@ -14,7 +14,7 @@ from warmroute.errors import StartError
 log = structlog.get_logger()
 
 INTERRUPTED = 130
-"""Exit code where a second signal cut the end short, as shells have it for Ctrl-C."""
+"""Exit code where a second Ctrl-C cut the end short, as shells have it."""
 
 Service = Callable[[Callable[[], None], asyncio.Event], Awaitable[None]]
 """Takes what to call once it serves and the event that ends it."""
@@ -50,16 +50,19 @@ async def _until_signal(service: Service) -> None:
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Set `stop` on Ctrl-C and SIGTERM; a second signal ends the current task at once."""
+    """Set `stop` on Ctrl-C and SIGTERM; Ctrl-C after either ends the current task at once.
+
+    SIGTERM does not, however often it comes: supervisors repeat it, and requests are on their way.
+    """
     loop, main = asyncio.get_running_loop(), asyncio.current_task()
 
-    def on_signal() -> None:
+    def on_interrupt() -> None:
         if stop.is_set() and main is not None:
             main.cancel()
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
 
 
 def _leaf(error: BaseException) -> BaseException:

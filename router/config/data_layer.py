@@ -134,11 +134,24 @@ def useless(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> Iterat
         # Metrics are read and topology is stated without being wired, as in llm-d.
         if plugin.type in ("dcgm-data-source", "dcgm-extractor") and plugin.name not in wired:
             yield notes.warning(f"{plugin.name!r} is in no source: nobody reads it", plugin.path)
+    yield from _spare(file, plugins)
     for i, source in enumerate(file.data_layer.sources):
         kind = plugins[source.plugin_ref].type
         if not source.extractors and kind in catalog.SOURCES:
             said = f"nothing extracts from {source.plugin_ref!r}"
             yield notes.warning(said, f"$.dataLayer.sources[{i}]")
+
+
+def _spare(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> Iterator[Note]:
+    """Sources and extractors beside another one of their kind that is used."""
+    listed = [name for source, refs in named(file) for name in (source, *refs)]
+    for kind in ("metrics-data-source", "core-metrics-extractor"):
+        declared = [plugin for plugin in plugins.values() if plugin.type == kind]
+        used = [plugins[name] for name in listed if plugins[name].type == kind] or declared
+        for plugin in declared:
+            if plugin is not used[0]:
+                said = f"{plugin.name!r} is not used: {used[0].name!r} is"
+                yield notes.warning(said, plugin.path)
 
 
 def _check(file: EndpointPickerConfig, plugins: Mapping[str, Plugin]) -> None:

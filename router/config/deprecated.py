@@ -42,11 +42,13 @@ OUTDATED: Mapping[str, str] = {
 """Plugin type that still runs under its own name -> what llm-d has in its stead."""
 
 _PRECISE = "precise-prefix-cache-producer"
+_WRAPPER = "precise-prefix-cache-scorer"
 _APPROX = "approx-prefix-cache-producer"
 _DISAGG = "disagg-profile-handler"
 
 OUTDATED_PARAMETERS: Mapping[tuple[str, str], str] = {
     (_PRECISE, "tokenProcessorConfig.blockSize"): "tokenProcessorConfig.blockSizeTokens",
+    (_WRAPPER, "tokenProcessorConfig.blockSize"): "tokenProcessorConfig.blockSizeTokens",
     (_APPROX, "blockSize"): "blockSizeTokens",
     (_APPROX, "maxPrefixBlocksToMatch"): "maxPrefixTokensToMatch",
     ("token-producer", "udsTokenizerConfig"): "vllm, or sidecar",
@@ -59,19 +61,40 @@ OUTDATED_PARAMETERS: Mapping[tuple[str, str], str] = {
 }
 """Type and dotted parameter that still work -> what to write instead."""
 
-NO_EFFECT: Mapping[tuple[str, str], str] = {
-    (_PRECISE, "tokenProcessorConfig.hashSeed"): "blocks are named by what is in them",
-    (_PRECISE, "tokenProcessorConfig.hashAlgorithm"): "blocks are named by what is in them",
-    (_PRECISE, "indexerConfig.kvBlockIndexConfig"): "the index lives in the router's memory, "
+_INDEX: Mapping[str, str] = {
+    "tokenProcessorConfig.hashSeed": "blocks are named by what is in them",
+    "tokenProcessorConfig.hashAlgorithm": "blocks are named by what is in them",
+    "indexerConfig.kvBlockIndexConfig": "the index lives in the router's memory, "
     "bounded by --index-bytes",
-    (_PRECISE, "kvEventsConfig.concurrency"): "one thread takes all events in",
-    (_PRECISE, "kvEventsConfig.engineType"): "the form of an event tells",
-    (_PRECISE, "kvEventsConfig.podDiscoveryConfig.podLabelSelector"): "all endpoints are followed",
-    (_PRECISE, "kvEventsConfig.podDiscoveryConfig.podNamespace"): "all endpoints are followed",
+    "kvEventsConfig.concurrency": "one thread takes all events in",
+    "kvEventsConfig.engineType": "the form of an event tells",
+    "kvEventsConfig.podDiscoveryConfig.podLabelSelector": "all endpoints are followed",
+    "kvEventsConfig.podDiscoveryConfig.podNamespace": "all endpoints are followed",
+}
+_HEADERS = "the profile handler sets these headers, and knows its profiles"
+_MATCHES = "prefixMatchInfoProducerName says it"
+_SWEEP = "a binding ends when its time is over"
+
+NO_EFFECT: Mapping[tuple[str, str], str] = {
+    **{(kind, name): why for kind in (_PRECISE, _WRAPPER) for name, why in _INDEX.items()},
+    (_WRAPPER, "indexerConfig.tokenizersPoolConfig"): "token-producer says where tokens come from",
     ("active-request-scorer", "requestTimeout"): "a request counts until its stream ends",
+    ("dcgm-data-source", "useNodeAddress"): "an endpoint has one address",
+    ("disagg-headers-handler", "encodeProfile"): _HEADERS,
+    ("disagg-headers-handler", "prefillProfile"): _HEADERS,
     ("inflight-load-producer", "syncCrossReplicaState"): "routers do not tell each other",
-    ("no-hit-lru-scorer", "prefixPluginType"): "prefixMatchInfoProducerName says it",
-    ("no-hit-lru-scorer", "prefixPluginName"): "prefixMatchInfoProducerName says it",
+    ("no-hit-lru-scorer", "prefixPluginName"): _MATCHES,
+    ("no-hit-lru-scorer", "prefixPluginType"): _MATCHES,
+    ("pd-profile-handler", "prefixPluginName"): _MATCHES,
+    ("pd-profile-handler", "prefixPluginType"): _MATCHES,
+    (
+        "prefix-cache-affinity-filter",
+        "latencyPredictionInfoProducerName",
+    ): "latency is not predicted",
+    ("prefill-header-handler", "encodeProfile"): _HEADERS,
+    ("prefill-header-handler", "prefillProfile"): _HEADERS,
+    ("session-affinity-filter", "sessionIdConfig.evictionSweepSeconds"): _SWEEP,
+    ("session-affinity-scorer", "sessionIdConfig.evictionSweepSeconds"): _SWEEP,
 }
 """Type and dotted parameter that changes nothing -> why."""
 

@@ -125,7 +125,9 @@ def _stage(name: str, members: Sequence[str]) -> str:
 
 
 def _plugin(plugin: Plugin) -> Iterator[str]:
-    title = plugin.name if plugin.name == plugin.type else f"{plugin.name}, a {plugin.type}"
+    article = "an" if plugin.type[0] in "aeiou" else "a"
+    other = f"{plugin.name}, {article} {plugin.type}"
+    title = plugin.name if plugin.name == plugin.type else other
     yield f"  {title} ({_role(plugin.type)})"
     yield from (f"    {line}" for line in _parameters(plugin.parameters))
 
@@ -137,7 +139,9 @@ def _role(kind: str) -> str:
 
 
 def _parameters(given: msgspec.Struct, prefix: str = "") -> Iterator[str]:
-    """One line for each, nested ones by their dotted name."""
+    """One line for each, nested ones by their dotted name; and what it comes to where another
+    value stands for it."""
+    in_force: Mapping[str, object] = given.in_force() if hasattr(given, "in_force") else {}
     for field in msgspec.structs.fields(given):
         value, name = getattr(given, field.name), prefix + field.encode_name
         if value is msgspec.UNSET:
@@ -146,7 +150,13 @@ def _parameters(given: msgspec.Struct, prefix: str = "") -> Iterator[str]:
             yield from _parameters(value, f"{name}.")
             continue
         mark = "*" if value == _default(field) else " "
-        yield f"{mark} {name}: {msgspec.json.encode(value).decode()}"
+        line = f"{mark} {name}: {_json(value)}"
+        comes_to = in_force.get(field.encode_name, value)
+        yield line if comes_to == value else f"{line}, runs with {_json(comes_to)}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from router import catalog
 from router.config import admission, deprecated, notes
 from router.config.notes import Note
-from router.config.plugins import Plugin
+from router.config.plugins import Plugin, needs
 from router.config.schema import EndpointPickerConfig
+from router.producers.facts import EncoderCacheMatch, PrefixMatch, Tokens
 
 HANDLER = "single-profile-handler"
 PICKER = "max-score-picker"
@@ -20,7 +21,9 @@ def notes_of(
     """One note for each thing that was filled in."""
     for producer in running:
         if producer.name not in instances:
-            said = f"{producer.name}: something needs what it states"
+            said = (
+                f"{producer.name}: {_who_needs(producer, instances, running)} needs what it states"
+            )
             yield notes.filled_in(said, "$.plugins")
     if deprecated.detector(file) is None:
         said = f"{admission.DETECTOR}: no saturation detector is named"
@@ -34,6 +37,21 @@ def notes_of(
     if reads_metrics_by_default(file, instances):
         said = "metrics-data-source -> core-metrics-extractor: no source says otherwise"
         yield notes.filled_in(said, "$.dataLayer.sources")
+
+
+def _who_needs(producer: Plugin, instances: Mapping[str, Plugin], running: Sequence[Plugin]) -> str:
+    """Name of the first plugin that goes by its facts, itself or by what is made of them."""
+    stated = set(catalog.PROVIDES[producer.type])
+    for plugin in (*instances.values(), *running):
+        facts = {fact for fact, _ in (*needs(plugin.value), *needs(plugin.parameters))}
+        if facts & stated or (Tokens in stated and _is_made_of_tokens(plugin)):
+            return plugin.name
+    return "something"
+
+
+def _is_made_of_tokens(plugin: Plugin) -> bool:
+    made = catalog.PROVIDES.get(plugin.type, ())
+    return PrefixMatch in made or EncoderCacheMatch in made
 
 
 def reads_metrics_by_default(file: EndpointPickerConfig, instances: Mapping[str, Plugin]) -> bool:

@@ -26,10 +26,13 @@ from router.config import (
     flow_control,
     handlers,
     motor,
+    overruled,
     parsers,
+    placeholders,
     plugins,
     producers,
     profiles,
+    references,
     useless,
     wrapped,
 )
@@ -134,17 +137,24 @@ def _built(written: EndpointPickerConfig, running: Mapping[str, Plugin]) -> Conf
     read = parsers.build(file, instances)
     produced = producers.build(instances, built, handler, admitted.plugins)
     data = data_layer.build(file, instances)
+    references.check(instances, built)
     notified = data_layer.notified(file, instances) | wrapped.notified(instances)
     notes = [
         *filled.notes_of(file, instances, produced),
         *outdated,
+        *overruled.about(file.plugins, instances, data),
         *decode.about_gates(gates),
         *parsers.check(file, read),
         *flow_control.check(file, instances),
+        *placeholders.about(file.plugins),
         *data_layer.useless(file, instances),
+        *references.unstated(instances, data),
         *useless.plugins(file, instances),
+        *useless.unreferenced(file, instances),
+        *useless.unscored(file, instances),
         *useless.producers(produced, notified),
         *useless.deciders(instances, built, produced),
+        *useless.unread(instances, built, handler, produced),
         *handlers.warnings(instances, built, handler),
     ]
     return Config(

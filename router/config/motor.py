@@ -32,6 +32,13 @@ _POOLS = ("mooncake", "memcache")
 
 PREFIXES = "precise-prefix-cache-producer"
 LOADS = "inflight-load-producer"
+FEWEST = "active-request-scorer"
+
+AMONG_EQUALS = 0.001
+"""Weight of what decides only where everything else is equal."""
+
+_Ref = Mapping[str, str | float]
+"""A plugin of a profile."""
 
 
 class Translated(msgspec.Struct, frozen=True):
@@ -159,6 +166,7 @@ def _members(file: MotorFile, found: list[Note]) -> Iterator[dict[str, Any]]:
     if file.is_split:
         yield from ({"type": kind} for kind in ("prefill-filter", "decode-filter"))
         yield {"type": "always-disagg-pd-decider"}
+        yield {"type": FEWEST, "parameters": {"inFlightLoadProducerName": LOADS}}
     yield {"type": "max-score-picker"}
 
 
@@ -181,8 +189,9 @@ def _scorer(name: str, affinity: KvAffinity) -> dict[str, Any]:
     }
 
 
-def _stages(file: MotorFile, found: list[Note]) -> dict[str, Sequence[Mapping[str, str]]]:
-    """The profiles and their plugins. Who only decodes is chosen by load."""
+def _stages(file: MotorFile, found: list[Note]) -> dict[str, Sequence[_Ref]]:
+    """The profiles and their plugins. Who only decodes is chosen by load, and as long as all its
+    prompts are computed elsewhere, which is no load, by how many requests it decodes."""
     affine = ["load"]
     if file.scheduler.scheduler_type == AFFINITY:
         gate = ["load-gate-filter"] if file.affinity.mode == "load_gated" else []
@@ -194,11 +203,15 @@ def _stages(file: MotorFile, found: list[Note]) -> dict[str, Sequence[Mapping[st
         return {"default": _refs([*affine, "max-score-picker"])}
     return {
         "prefill": _refs(["prefill-filter", *affine, "max-score-picker"]),
-        "decode": _refs(["decode-filter", "load", "max-score-picker"]),
+        "decode": [
+            *_refs(["decode-filter", "load"]),
+            {"pluginRef": FEWEST, "weight": AMONG_EQUALS},
+            *_refs(["max-score-picker"]),
+        ],
     }
 
 
-def _refs(names: Sequence[str]) -> list[Mapping[str, str]]:
+def _refs(names: Sequence[str]) -> list[_Ref]:
     return [{"pluginRef": name} for name in names]
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from router.config import plugins
+from router.config import nearest, plugins
 from router.config.errors import ConfigError
 from router.config.motor_schema import Engine, EngineEvents, KvAffinity, KvConductor, Scheduler
 
@@ -17,6 +17,10 @@ _T = TypeVar("_T")
 CONDUCTOR = "kv_conductor_config"
 SCHEDULER = "$.motor_coordinator_config.scheduler_config"
 SINGLE_NODE = "single_node"
+_COORDINATOR = "motor_coordinator_config"
+
+_ALIKE = 0.9
+"""How alike a key is to ours that is taken for a slip; Motor has further sections of its own."""
 
 ROLES = ("prefill", "decode", "union")
 
@@ -41,6 +45,7 @@ class MotorFile(msgspec.Struct, frozen=True):
         affinity_part: `kv_affinity` as it stands there.
         conductors: Every `kv_conductor_config`; of a key that stands in several the last counts.
         engines: Role -> its section.
+        misspelled: Places of keys that are read past, and what they probably should be.
         events: Role -> what its engines are told about events.
     """
 
@@ -51,6 +56,7 @@ class MotorFile(msgspec.Struct, frozen=True):
     conductors: Sequence[Part]
     engines: Mapping[str, Engine]
     events: Mapping[str, EngineEvents]
+    misspelled: Sequence[tuple[str, str]]
 
     def place(self, key: str) -> str:
         """Where a key of `kv_conductor_config` stands, or could."""
@@ -124,7 +130,7 @@ class MotorFile(msgspec.Struct, frozen=True):
 
 def read(data: Mapping[str, Any]) -> MotorFile:
     """Raises ConfigError that names a place of the file."""
-    coordinator = _section(data, "motor_coordinator_config", "$")
+    coordinator = _section(data, _COORDINATOR, "$")
     scheduler = _section(coordinator.data, "scheduler_config", coordinator.path)
     affinity = _section(scheduler.data, "kv_affinity", scheduler.path)
     conductors = [
@@ -144,12 +150,36 @@ def read(data: Mapping[str, Any]) -> MotorFile:
         conductors=conductors,
         engines=engines,
         events={role: told for role, engine in engines.items() if (told := _events(role, engine))},
+        misspelled=tuple(_misspelled(data)),
     )
+
+
+def _misspelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Keys where sections stand that look very much like one of ours that is not there."""
+    coordinator = _section(data, _COORDINATOR, "$")
+    places = [
+        (Part("$", data), (_COORDINATOR, CONDUCTOR, *map(_engine_section, ROLES))),
+        (coordinator, ("scheduler_config",)),
+        (
+            _section(coordinator.data, "scheduler_config", coordinator.path),
+            ("scheduler_type", "deploy_mode", "kv_affinity", CONDUCTOR),
+        ),
+        *((_section(data, _engine_section(r), "$"), Engine.__struct_fields__) for r in ROLES),
+    ]
+    for part, known in places:
+        for key in map(str, part.data):
+            meant = nearest.near(key, known, _ALIKE)
+            if meant is not None and meant not in part.data:
+                yield f"{part.path}.{key}", meant
+
+
+def _engine_section(role: str) -> str:
+    return f"motor_engine_{role}_config"
 
 
 def _engines(data: Mapping[str, Any]) -> Iterator[tuple[str, Engine]]:
     for role in ROLES:
-        section = _section(data, f"motor_engine_{role}_config", "$")
+        section = _section(data, _engine_section(role), "$")
         if section.data:
             yield role, _decoded(section, Engine)
 

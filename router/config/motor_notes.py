@@ -19,6 +19,9 @@ def about(file: MotorFile) -> Iterator[Note]:
     yield from _unknown(file.affinity_part, KvAffinity)
     for part in file.conductors:
         yield from _unknown(part, KvConductor)
+    for place, meant in file.misspelled:
+        key = place.rpartition(".")[2]
+        yield notes.warning(f"{key!r} is read past; did you mean {meant!r}?", place)
     yield from _overruled(file)
     yield from _conductor(file)
     yield from _affinity(file)
@@ -38,9 +41,10 @@ def _unknown(part: Part, cls: type) -> Iterator[Note]:
 
 def _overruled(file: MotorFile) -> Iterator[Note]:
     for outer in file.conductors[:-1]:
-        for key in outer.data.keys() & file.conductors[-1].data.keys():
-            if outer.data[key] != file.conductors[-1].data[key]:
-                said = f"{key} stands in {file.conductors[-1].path}, too, and that counts"
+        inner = file.conductors[-1]
+        for key, value in outer.data.items():
+            if key in inner.data and value != inner.data[key]:
+                said = f"{key} stands in {inner.path}, too, and that counts"
                 yield notes.no_effect(said, f"{outer.path}.{key}")
 
 

@@ -15,9 +15,13 @@ MAX_BLOCK_SIZE = 65536
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0, le=1e9)
 _Weight = Annotated[float, _NOT_NEGATIVE]
-_Pattern = Annotated[str, msgspec.Meta(pattern=r"^(tcp://\*:[0-9]{1,5})?$")]
+_Pattern = Annotated[
+    str, msgspec.Meta(pattern=r"^(tcp://\*:[0-9]{1,5})?$", examples=["tcp://*:5557"])
+]
 """An address for every rank: ``*`` is the endpoint's IP, its rank is added to the port."""
-_Address = Annotated[str, msgspec.Meta(pattern=r"^(tcp://[^\s*/]+:[0-9]{1,5})?$")]
+_Address = Annotated[
+    str, msgspec.Meta(pattern=r"^(tcp://[^\s*/]+:[0-9]{1,5})?$", examples=["tcp://10.0.0.1:5557"])
+]
 
 
 class KvAffinity(msgspec.Struct, frozen=True):

@@ -10,33 +10,53 @@ import msgspec.inspect
 
 _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
 _WRONG = re.compile(r"Invalid enum value '(?P<name>[^']*)'(?: - at `(?P<path>[^`]*)`)?")
+_PATTERN = re.compile(r"Expected `str` matching regex .*?(?: - at `(?P<path>[^`]*)`)?$")
 _STEP = re.compile(r"\.([^.\[\]]+)|(\[)[^\]]*\]")
 
 
 def suggest(given: str, known: Iterable[str]) -> str:
     """A clause for a message: the nearest known name, or all of them where none is near."""
     names = sorted(known)
-    folded = {_fold(name): name for name in names}
-    near = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {folded[near[0]]!r}?"
-    return f"known: {', '.join(names) or 'none'}"
+    meant = near(given, names)
+    return f"did you mean {meant!r}?" if meant else f"known: {', '.join(names) or 'none'}"
+
+
+def near(given: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The nearest known name, if one is near at all: as alike as `cutoff`, of 1."""
+    folded = {_fold(name): name for name in sorted(known)}
+    found = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=cutoff)
+    return folded[found[0]] if found else None
 
 
 def with_suggestion(message: str, cls: type) -> str:
-    """A message of msgspec about an unknown field or value, with the one that was probably meant.
+    """A message of msgspec about an unknown field or value, with the one that was probably meant,
+    or about text of another form, with an example.
 
     `cls` is what was decoded; the message's path counts from there.
     """
+    form = _PATTERN.search(message)
+    if form is not None:
+        return _with_example(message, cls, form["path"] or "$")
     field, value = _UNKNOWN.search(message), _WRONG.search(message)
     told = field or value
     if told is None:
         return message
     kinds = _at(msgspec.inspect.type_info(cls), told["path"] or "$")
-    known = _fields(kinds) if field else _values(kinds)
+    opened = list(_opened(kinds))
+    known = _fields(opened) if field else _values(opened)
     clause = suggest(told["name"], known) if known else "it takes none"
     at = told.start() + len(told[0].partition(" - at `")[0])
     return f"{message[:at]}; {clause}{message[at:]}"
+
+
+def _with_example(message: str, cls: type, path: str) -> str:
+    """Instead of a pattern, where the type has an example of it."""
+    for kind in _at(msgspec.inspect.type_info(cls), path):
+        if isinstance(kind, msgspec.inspect.Metadata) and kind.extra_json_schema:
+            for example in kind.extra_json_schema.get("examples", ()):
+                at = message.find(" - at `")
+                return f"expected text such as {example!r}{message[at:] if at >= 0 else ''}"
+    return message
 
 
 def _fold(name: str) -> str:
@@ -48,7 +68,7 @@ def _at(kind: msgspec.inspect.Type, path: str) -> list[msgspec.inspect.Type]:
     kinds = [kind]
     for step in _STEP.finditer(path):
         kinds = [inner for k in _opened(kinds) for inner in _below(k, step[1])]
-    return list(_opened(kinds))
+    return kinds
 
 
 def _fields(kinds: Iterable[msgspec.inspect.Type]) -> list[str]:
@@ -67,10 +87,12 @@ def _values(kinds: Iterable[msgspec.inspect.Type]) -> list[str]:
 
 
 def _opened(kinds: Iterable[msgspec.inspect.Type]) -> Iterator[msgspec.inspect.Type]:
-    """The kinds themselves and, of a union, what it may be."""
+    """The kinds themselves, without what is said about them, and of a union what it may be."""
     for kind in kinds:
-        if isinstance(kind, msgspec.inspect.UnionType):
-            yield from kind.types
+        if isinstance(kind, msgspec.inspect.Metadata):
+            yield from _opened([kind.type])
+        elif isinstance(kind, msgspec.inspect.UnionType):
+            yield from _opened(kind.types)
         else:
             yield kind
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from router import catalog
-from router.config import nearest
+from router.config import nearest, nulls
 from router.config.errors import ConfigError
 from router.config.inactive import INACTIVE
 from router.config.schema import PluginEntry
 
 _T = TypeVar("_T")
+
+_PLACES = re.compile(r"(?: - at `(?P<field>[^`$]+)`)?(?: - at `\$(?P<below>[^`]*)`)?$")
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -73,17 +76,23 @@ def _inactive(kind: str) -> type[msgspec.Struct] | None:
 def decoded(data: object, cls: type[_T], path: str) -> _T:
     """Data as a struct. Raises ConfigError that names the place below `path`."""
     try:
-        return msgspec.convert(data, cls)
+        return msgspec.convert(nulls.left_out(data, cls), cls)
     except msgspec.ValidationError as error:
         message = nearest.with_suggestion(str(error), cls)
         raise ConfigError(placed(message, path)) from error
 
 
 def placed(message: str, path: str) -> str:
-    """A message of msgspec with the place it lacks, or counts from its own `$`, put right."""
-    if " - at `$" in message:
-        return message.replace(" - at `$", f" - at `{path}", 1)
-    return f"{message} - at `{path}`"
+    """A message with its one place in the file.
+
+    msgspec counts from its own `$`, or tells none; a check of a struct's own may name a field
+    before that.
+    """
+    told = _PLACES.search(message)
+    if told is None:
+        return f"{message} - at `{path}`"
+    where = path + (told["below"] or "") + (f".{told['field']}" if told["field"] else "")
+    return f"{message[: told.start()]} - at `{where}`"
 
 
 def referenced(ref: str, plugins: Mapping[str, Plugin], path: str) -> Plugin:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from router import catalog
-from router.config import wrapped
+from router.config import nearest, wrapped
 from router.config.errors import ConfigError
 from router.config.plugins import Plugin, made, needs
 from router.producers.estimate_parameters import EstimateParameters
@@ -51,9 +53,11 @@ def build(
     """
     declared = {p.name: p for p in plugins.values() if p.type in catalog.PRODUCERS}
     declared.update(wrapped.producers(plugins))
+    if not _needs_engines_tokens(declared):
+        declared = {name: _estimating(plugin) for name, plugin in declared.items()}
     from_plugins = (*_own_needs(declared), *_profile_needs(plugins, profiles))
     for need in (*from_plugins, *_other_needs(handler, others, plugins)):
-        _bind(need, declared)
+        _bind(need, declared, plugins)
     order = list(catalog.PRODUCERS)
     # Of several of a type the one that bears its name runs first: it is meant where none is named.
     return tuple(sorted(declared.values(), key=lambda p: (order.index(p.type), p.name != p.type)))
@@ -89,33 +93,59 @@ def _other_needs(
         yield from ((fact, name, other.path) for fact, name in needs(other.value))
 
 
-def _bind(need: _Need, declared: dict[str, Plugin]) -> None:
+def _bind(need: _Need, declared: dict[str, Plugin], plugins: Mapping[str, Plugin]) -> None:
     """Make sure somebody states a fact. Raises ConfigError."""
     fact, name, path = need
     providers = [p.name for p in declared.values() if fact in catalog.PROVIDES[p.type]]
     automatic = _AUTOMATIC.get(fact)
     if name not in providers and (name or not providers):
-        _make(need, automatic, providers, declared)
+        if name and name != automatic:
+            raise _nobody(need, providers, plugins)
+        _make(need, automatic, declared)
     elif not name and len(providers) > 1 and automatic not in providers:
         raise ConfigError(
             f"several producers state {fact.__name__} ({', '.join(providers)}): name one"
             f" - at `{path}`"
         )
     if fact in _FROM_TOKENS:
-        _bind((Tokens, "", path), declared)
+        _bind((Tokens, "", path), declared, plugins)
 
 
-def _make(
-    need: _Need, automatic: str | None, providers: Sequence[str], declared: dict[str, Plugin]
-) -> None:
-    """Declare the automatic producer of a fact. Raises ConfigError where another one is meant."""
+def _nobody(need: _Need, providers: Sequence[str], plugins: Mapping[str, Plugin]) -> ConfigError:
+    """What to say of a producer that is named and not there."""
     fact, name, path = need
-    if name and name != automatic:
-        known = ", ".join(providers) or "none"
-        raise ConfigError(
-            f"no producer {name!r} states {fact.__name__}; declared: {known}"
-            f" - at `{path}.parameters`"
-        )
+    meant = nearest.near(name, providers)
+    clause = f"did you mean {meant!r}?" if meant else f"declared: {', '.join(providers) or 'none'}"
+    where = _naming(name, path, plugins)
+    return ConfigError(f"no producer {name!r} states {fact.__name__}; {clause} - at `{where}`")
+
+
+def _naming(name: str, path: str, plugins: Mapping[str, Plugin]) -> str:
+    """Where a producer is named: by what stands at `path`, or by a decider of the handler there."""
+    asked = [p for p in plugins.values() if p.path == path]
+    asked += [p for p in plugins.values() if p.type in catalog.DECIDERS]
+    for plugin in asked:
+        for field, value in _leaves(msgspec.to_builtins(plugin.parameters)):
+            if value == name:
+                return f"{plugin.path}.parameters{field}"
+    return f"{path}.parameters"
+
+
+def _leaves(data: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Everything in plain data that has no parts, and its path."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _leaves(value, f"{path}.{key}")
+    elif isinstance(data, list):
+        for i, value in enumerate(data):
+            yield from _leaves(value, f"{path}[{i}]")
+    else:
+        yield path, data
+
+
+def _make(need: _Need, automatic: str | None, declared: dict[str, Plugin]) -> None:
+    """Declare the automatic producer of a fact. Raises ConfigError where there is none."""
+    fact, _, path = need
     if automatic is None:
         makers = ", ".join(t for t, provided in catalog.PROVIDES.items() if fact in provided)
         raise ConfigError(f"no producer states {fact.__name__}: declare {makers} - at `{path}`")
@@ -125,6 +155,18 @@ def _make(
             f" - at `{declared[automatic].path}`"
         )
     parameters = catalog.PRODUCERS[automatic]()
-    if fact is Tokens and not any(p.type == _PRECISE for p in declared.values()):
-        parameters = TokenParameters(estimate=EstimateParameters())
-    declared[automatic] = made(automatic, automatic, "$.plugins", parameters)
+    producer = made(automatic, automatic, "$.plugins", parameters)
+    declared[automatic] = producer if _needs_engines_tokens(declared) else _estimating(producer)
+
+
+def _needs_engines_tokens(declared: Mapping[str, Plugin]) -> bool:
+    return any(producer.type == _PRECISE for producer in declared.values())
+
+
+def _estimating(producer: Plugin) -> Plugin:
+    """The same; one of tokens that names no backend estimates them."""
+    parameters = producer.value
+    if not isinstance(parameters, TokenParameters) or parameters.backend:
+        return producer
+    value = msgspec.structs.replace(parameters, estimate=EstimateParameters())
+    return msgspec.structs.replace(producer, value=value, parameters=value)

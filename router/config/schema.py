@@ -17,7 +17,7 @@ MAX_WEIGHT = 1e9
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=MAX_WEIGHT)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
-Amount = int | str
+Amount = int | float | str
 """A Kubernetes quantity."""
 
 

@@ -14,20 +14,44 @@ from router.config.errors import ConfigError
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+"""The key ``<<``, which brings in another mapping's keys."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without silently overwritten keys."""
+    """Safe YAML without silently overwritten keys, and with every number that JSON has."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         # An explicit tag can bring any node here; the base class refuses all others.
         if isinstance(node, yaml.MappingNode):
             seen = set()
             for key_node, _ in node.value:
+                if key_node.tag == _MERGE:
+                    continue
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, Hashable) and key in seen:
                     line = key_node.start_mark.line + 1
                     raise ConfigError(f"key {key!r} stands twice - at line {line}")
                 seen.add(key if isinstance(key, Hashable) else id(key))
         return super().construct_mapping(node, deep)
+
+
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+    return _whole(loader.construct_yaml_float(node))
+
+
+def _whole(number: float) -> int | float:
+    """128.0 and 1e9 are whole numbers to Go's readers, too."""
+    return int(number) if number.is_integer() and abs(number) < 2**63 else number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
+# YAML 1.1 takes 1e-3 and 1.5e3 for text; JSON, YAML 1.2 and Go's readers take them for numbers.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$", re.ASCII),
+    list("-+.0123456789"),
+)
 
 
 def parse(text: str) -> object:
@@ -48,7 +72,9 @@ def parse(text: str) -> object:
 def _as_json(text: str, error: yaml.MarkedYAMLError) -> object:
     """JSON that YAML does not take, such as JSON indented with tabs."""
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(
+            text, object_pairs_hook=_once, parse_float=lambda told: _whole(float(told))
+        )
     except (json.JSONDecodeError, RecursionError):
         where = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"not valid YAML: {_said(error, text)}{where}") from error
@@ -76,10 +102,8 @@ def line_of(text: str, path: str) -> int | None:
 
     Where the path goes on beyond what the text has, the last thing it has; None for no YAML.
     """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError):
-        return None
+    # JSON may be indented with tabs; in its lines they are as good as spaces.
+    node = _composed(text) or _composed(text.replace("\t", " "))
     line: int | None = None
     for step in _STEP.finditer(path):
         below = _child(node, step[1], step[2])
@@ -87,6 +111,13 @@ def line_of(text: str, path: str) -> int | None:
             break
         node, line = below
     return line
+
+
+def _composed(text: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
 
 
 def _child(

@@ -116,13 +116,14 @@ class Exchange:
     """Feed it Envoy's messages in order; it says what each one means.
 
     Attributes:
+        headers: The request's, lower-case name -> value.
         observed: The data plane takes no answers.
         streaming: Headers of an answer came and its end has not been seen.
     """
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
-        self._headers: Mapping[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         self._chunks: list[bytes] = []
         self._length = 0
         self._request_mode: int = pb.BUFFERED
@@ -176,7 +177,7 @@ class Exchange:
         if self._decided:
             # Nobody says them twice; but a second decision would hold what is never given back.
             return Proceed(Phase.REQUEST_HEADERS)
-        self._headers = names.flatten(message.headers)
+        self.headers = names.flatten(message.headers)
         if message.end_of_stream:
             return self._ready(b"", Phase.REQUEST_HEADERS)
         if self._request_mode in _DECIDE_AT_HEADERS:
@@ -211,7 +212,7 @@ class Exchange:
     ) -> RequestReady:
         self._decided = True
         self._chunks = []
-        return RequestReady(self._headers, body, at, echo, trailers, self._subset)
+        return RequestReady(self.headers, body, at, echo, trailers, self._subset)
 
     def _response_headers(self, message: pb.HttpHeaders, served: str) -> Event:
         headers = names.flatten(message.headers)

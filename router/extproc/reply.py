@@ -18,10 +18,15 @@ MAX_CHUNK_BYTES = 62_000
 
 _OVERWRITE = pb.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 
+_CLEANED = pb.HeaderMutation(remove_headers=names.REMOVED)
+"""For trailers, which an engine could take for headers."""
+
 _PROCEED: Mapping[Phase, pb.ProcessingResponse] = {
     Phase.REQUEST_HEADERS: pb.ProcessingResponse(request_headers=pb.HeadersResponse()),
     Phase.REQUEST_BODY: pb.ProcessingResponse(request_body=pb.BodyResponse()),
-    Phase.REQUEST_TRAILERS: pb.ProcessingResponse(request_trailers=pb.TrailersResponse()),
+    Phase.REQUEST_TRAILERS: pb.ProcessingResponse(
+        request_trailers=pb.TrailersResponse(header_mutation=_CLEANED)
+    ),
     Phase.RESPONSE_HEADERS: pb.ProcessingResponse(response_headers=pb.HeadersResponse()),
     Phase.RESPONSE_BODY: pb.ProcessingResponse(response_body=pb.BodyResponse()),
     Phase.RESPONSE_TRAILERS: pb.ProcessingResponse(response_trailers=pb.TrailersResponse()),
@@ -31,7 +36,7 @@ _STREAM_BODY = pb.ProcessingMode(response_body_mode=pb.STREAMED)
 
 
 def proceed(phase: Phase) -> pb.ProcessingResponse:
-    """Change nothing."""
+    """Change nothing but what of a request's trailers may not pass."""
     return _PROCEED[phase]
 
 

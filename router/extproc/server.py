@@ -14,10 +14,11 @@ import grpc
 import structlog
 
 from router.director import Director
-from router.errors import RouterError
+from router.errors import BodyTooLarge, RouterError
 from router.extproc import headers as names
 from router.extproc import reply
 from router.extproc.exchange import (
+    Event,
     Exchange,
     Phase,
     Proceed,
@@ -31,9 +32,6 @@ from router.extproc.stats import StreamStats
 from router.routed import Reading, Routed
 
 log = structlog.get_logger()
-
-SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
-"""Name under which health checks ask for it."""
 
 
 class ExternalProcessor:
@@ -115,7 +113,7 @@ class _Stream:
 
     async def answer(self, message: pb.ProcessingRequest) -> Iterable[pb.ProcessingResponse]:
         """What Envoy is told after `message`. Raises RouterError."""
-        match self._exchange.receive(message):
+        match self._event(message):
             case RequestReady() as ready:
                 routed = await self._director.route(ready.headers, ready.body, ready.subset)
                 self._routed = routed
@@ -151,8 +149,20 @@ class _Stream:
             self._director.ended(self._routed)
             self._routed = None
 
+    def _event(self, message: pb.ProcessingRequest) -> Event:
+        """What it means. Raises BodyTooLarge."""
+        try:
+            return self._exchange.receive(message)
+        except BodyTooLarge as error:
+            self._director.refused(self._exchange.headers, error)
+            raise
+
     def _started(self, started: ResponseStarted) -> pb.ProcessingResponse:
         if self._routed is None:
+            # Envoy refuses a body above its own limit before it shows it.
+            if started.status == BodyTooLarge.status:
+                error = BodyTooLarge("the request body exceeds the data plane's limit")
+                self._director.refused(self._exchange.headers, error)
             return reply.proceed(Phase.RESPONSE_HEADERS)
         reading = self._director.responded(
             self._routed, started.status, started.headers, started.served

@@ -10,6 +10,9 @@ import msgspec
 ROLE_LABEL = "llm-d.ai/role"
 """Pod label that names the stages an endpoint serves (llm-d)."""
 
+GOOD_FOR_INTERVALS = 3
+"""How many intervals of scraping old figures may be that anybody goes by."""
+
 NO_METRICS = "no-metrics"
 """What failed a scrape that gave a page without any figure of that kind of engine."""
 

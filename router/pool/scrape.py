@@ -12,15 +12,12 @@ import structlog
 
 from router.pool import exposition, models
 from router.pool.dialects import Dialect, Dialects
-from router.pool.endpoint import NO_METRICS, Endpoint, EngineMetrics
+from router.pool.endpoint import GOOD_FOR_INTERVALS, NO_METRICS, Endpoint, EngineMetrics
 from router.pool.fetch import FetchFailed, fetch, open_session
 from router.pool.page import Page
 from router.pool.pool import Pool
 from router.pool.rounds import Rounds
 from router.pool.sources import MetricsSourceParameters, ModelsSourceParameters
-
-GOOD_FOR_INTERVALS = 3
-"""How many intervals old figures may be that anybody goes by."""
 
 _METRICS = Page(MetricsSourceParameters())
 _MODELS = Page(ModelsSourceParameters())

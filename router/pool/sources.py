@@ -12,7 +12,7 @@ MIN_INTERVAL_S = 0.05
 """More often than that reading costs more than it tells (llm-d has the same floor)."""
 
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-_Path = Annotated[str, msgspec.Meta(pattern="^/")]
+_Path = Annotated[str, msgspec.Meta(pattern="^/", examples=["/metrics"])]
 
 
 class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -45,7 +45,7 @@ class PageParameters(_Camel, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Raised while decoding, so that the message carries the path of these parameters.
         if seconds(self.interval, "interval") < MIN_INTERVAL_S:
-            raise ValueError(f"interval must be at least 50ms, got {self.interval!r}")
+            raise ValueError(f"must be at least 50ms, got {self.interval!r} - at `interval`")
         if bool(self.client_cert_path) != bool(self.client_key_path):
             raise ValueError("clientCertPath and clientKeyPath go together")
 

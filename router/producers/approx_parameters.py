@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -36,6 +37,10 @@ class ApproxPrefixParameters(
     def __post_init__(self) -> None:
         if not self.auto_tune and not (self.block_size or self.block_size_tokens):
             raise ValueError("blockSizeTokens is at least 1 without autoTune")
+
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value, where engines publish none."""
+        return {"blockSizeTokens": self.block_tokens(None)}
 
     def block_tokens(self, published: int | None) -> int:
         """Tokens per block where engines publish so many."""

@@ -6,6 +6,7 @@ the index, worker counts) are accepted and have no effect.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -49,6 +50,10 @@ class TokenProcessor(_Camel, frozen=True):
     block_size: _BlockSize = 0
     hash_seed: str = ""
     hash_algorithm: str = ""
+
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value."""
+        return {"blockSizeTokens": self.tokens}
 
     @property
     def tokens(self) -> int:
@@ -114,7 +119,9 @@ class KvEvents(_Camel, frozen=True):
             resident blocks again.
     """
 
-    zmq_endpoint: Annotated[str, msgspec.Meta(pattern=r"^((tcp|ipc)://\S+)?$")] = ""
+    zmq_endpoint: Annotated[
+        str, msgspec.Meta(pattern=r"^((tcp|ipc)://\S+)?$", examples=["tcp://0.0.0.0:5557"])
+    ] = ""
     topic_filter: str = ""
     concurrency: _AtLeast1 = 4
     engine_type: Literal["", "vllm", "sglang"] = ""

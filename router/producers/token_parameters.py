@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 
 from router.config.duration import seconds
 from router.producers.estimate_parameters import EstimateParameters
+
+_URL = "http://localhost:8000"
 
 
 class _Camel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -37,7 +40,7 @@ class RenderParameters(_Camel, frozen=True):
         mm_timeout: The same where a message has parts.
     """
 
-    url: Annotated[str, msgspec.Meta(pattern="^http://")] = "http://localhost:8000"
+    url: Annotated[str, msgspec.Meta(pattern="^http://", examples=[_URL])] = _URL
     timeout: str = "5s"
     mm_timeout: str = "30s"
 
@@ -75,7 +78,8 @@ class TokenParameters(_Camel, frozen=True):
     """
     Attributes:
         model_name: Tokenizer to use for every request; empty: that of the requested model's base.
-        sidecar: Ids from the tokenizer sidecar; what runs where no backend is named.
+        sidecar: Ids from the tokenizer sidecar; what runs where no backend is named, unless loading
+            finds that estimates will do.
         vllm: Ids from a server's render routes, over HTTP.
         uds_tokenizer_config: Ids from llm-d's tokenizer service, over gRPC.
         estimate: Ids that stand for four bytes of text each; no engine's.
@@ -88,13 +92,7 @@ class TokenParameters(_Camel, frozen=True):
     estimate: EstimateParameters | None = None
 
     def __post_init__(self) -> None:
-        backends = {
-            "sidecar": self.sidecar,
-            "vllm": self.vllm,
-            "udsTokenizerConfig": self.uds_tokenizer_config,
-            "estimate": self.estimate,
-        }
-        named = [name for name, backend in backends.items() if backend is not None]
+        named = self._named()
         if len(named) > 1:
             raise ValueError(f"name one backend: {' or '.join(named)}")
         if not self.model_name and named in (["vllm"], ["udsTokenizerConfig"]):
@@ -102,3 +100,21 @@ class TokenParameters(_Camel, frozen=True):
         uds = self.uds_tokenizer_config
         if uds is not None and uds.model(self.model_name) is None:
             raise ValueError(f"udsTokenizerConfig.modelTokenizerMap lacks {self.model_name!r}")
+
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value."""
+        return {} if self.backend else {"sidecar": SidecarParameters()}
+
+    @property
+    def backend(self) -> str | None:
+        """The backend that is named, if any."""
+        return next(iter(self._named()), None)
+
+    def _named(self) -> list[str]:
+        backends = {
+            "sidecar": self.sidecar,
+            "vllm": self.vllm,
+            "udsTokenizerConfig": self.uds_tokenizer_config,
+            "estimate": self.estimate,
+        }
+        return [name for name, backend in backends.items() if backend is not None]

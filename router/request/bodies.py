@@ -67,8 +67,12 @@ def decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     if not body:
         raise BadRequest("the request body is empty")
     try:
-        return decoder.decode(body)
+        read = decoder.decode(body)
+        if not body.isascii():
+            # What the decoder passes over it does not check; engines read all of it.
+            body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"cannot read the request body: {error}") from error
     except RecursionError as error:
         raise BadRequest("cannot read the request body: it is nested too deeply") from error
+    return read

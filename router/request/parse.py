@@ -44,8 +44,8 @@ APIS: Mapping[str, Api] = {
     "conversations": Api("conversations", openai.without_prompt),
     "invocations": Api("invocation", openai.invocation),
     "responses": Api("responses", responses.responses),
-    "messages": Api("messages", anthropic.messages),
-    "messages/count_tokens": Api("count_tokens", openai.without_prompt),
+    "v1/messages": Api("messages", anthropic.messages),
+    "v1/messages/count_tokens": Api("count_tokens", openai.without_prompt),
     "inference/v1/generate": Api("generate", vllm.generate),
     "generate": Api("generate", sglang.generate),
 }

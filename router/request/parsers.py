@@ -44,7 +44,7 @@ class OpenAiParser(_Parameterless, frozen=True):
 class AnthropicParser(_Parameterless, frozen=True):
     """anthropic-parser: the Messages API."""
 
-    claims: ClassVar[frozenset[str]] = frozenset({"messages", "messages/count_tokens"})
+    claims: ClassVar[frozenset[str]] = frozenset({"v1/messages", "v1/messages/count_tokens"})
 
 
 class VllmHttpParser(_Parameterless, frozen=True):

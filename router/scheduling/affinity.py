@@ -40,9 +40,10 @@ class EncodedEndpointHeader(_Camel, frozen=True):
         header: Header of requests and answers that carries the token.
     """
 
-    header: Annotated[str, msgspec.Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")] = (
-        "x-session-token"
-    )
+    header: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", examples=["x-session-token"]),
+    ] = "x-session-token"
 
 
 class SessionSource(_Camel, frozen=True):

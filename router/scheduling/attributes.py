@@ -8,7 +8,7 @@ from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.facts import Facts
 from router.scheduling.figures import fresh
 
-_CORE: Mapping[str, Callable[[EngineMetrics], float | None]] = {
+CORE: Mapping[str, Callable[[EngineMetrics], float | None]] = {
     "KVCacheUsagePercent": lambda metrics: metrics.kv_usage,
     "WaitingQueueSize": lambda metrics: metrics.waiting,
     "RunningRequestsSize": lambda metrics: metrics.running,
@@ -18,7 +18,7 @@ _CORE: Mapping[str, Callable[[EngineMetrics], float | None]] = {
 
 def attribute(endpoints: Sequence[Endpoint], key: str, facts: Facts) -> list[float | None]:
     """The attribute of each endpoint; None where it is not known."""
-    read = _CORE.get(key)
+    read = CORE.get(key)
     if read is None:
         return [endpoint.attributes.get(key) for endpoint in endpoints]
     return [read(metrics) if metrics else None for metrics in fresh(endpoints, facts)]

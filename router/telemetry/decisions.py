@@ -14,6 +14,9 @@ from router.scheduling.types import Dropped
 MAX_ADDRESSES = 100
 """Endpoints of a larger pool that a record names one by one: the best, and so many dropped ones."""
 
+DEFAULT_FLOW = "default-flow"
+"""On whose account requests go that do not say it; llm-d's word."""
+
 
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Who prefills or encodes, where another endpoint than the one that answers does.
@@ -89,7 +92,7 @@ class Record(msgspec.Struct, kw_only=True):
     model: str
     target_model: str = ""
     rewritten_by: str = ""
-    fairness_id: str = "default-flow"
+    fairness_id: str = DEFAULT_FLOW
     traceparent: str = ""
     tracestate: str = ""
     priority: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -101,12 +102,15 @@ def application(pages: Pages) -> web.Application:
 class _Handlers:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
+        self._writing = asyncio.Lock()
 
     async def page(self, request: web.Request) -> web.Response:
         return web.Response(body=document().body, headers=document().headers)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        text = generate_latest(self._pages.metrics.published)
+        # In a thread, since it can take seconds, and one at a time: picks go on beside it.
+        async with self._writing:
+            text = await asyncio.to_thread(generate_latest, self._pages.metrics.published)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def healthz(self, request: web.Request) -> web.Response:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from prometheus_client.core import Metric
 
-from router.telemetry.samples import LLMD
+from router.telemetry.samples import LLMD, Collects
 
 
 class Twin(msgspec.Struct, frozen=True):
@@ -76,14 +75,6 @@ TWINS: Mapping[str, Twin] = {
     "kv_cache_events_subscriber_reconnections": Twin("kvcache_kvevents_subscriber_reconnections"),
 }
 """Name without llm-d's prefix -> what it was called before."""
-
-
-class Collects(Protocol):
-    """A registry."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Its metrics."""
-        ...
 
 
 class WithLegacyNames:

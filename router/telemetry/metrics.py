@@ -15,9 +15,9 @@ from router.errors import RouterError
 from router.request.usage import Usage
 from router.telemetry import buckets
 from router.telemetry.counts import Counts, Names
-from router.telemetry.decisions import Record
+from router.telemetry.decisions import DEFAULT_FLOW, Record
 from router.telemetry.legacy import WithLegacyNames
-from router.telemetry.samples import Source, Sources, described
+from router.telemetry.samples import Collects, Source, Sources, Told, described
 from router.telemetry.series import LABELS, AllSeries, Series
 
 OTHER_MODELS = "other"
@@ -28,13 +28,16 @@ MAX_FAIRNESS_IDS = 1000
 
 OTHER_FAIRNESS_ID = "other"
 
+MAX_SERIES = 2000
+"""Label sets of requests, of some 130 values each. Models and priorities multiply accounts: beyond
+this, further accounts of a model are counted under one name."""
+
 
 class Metrics:
     """The router's registry; told of each request as an Observer of the director.
 
     Attributes:
         registry: Everything under its present name.
-        published: What the metrics page shows.
     """
 
     def __init__(
@@ -51,14 +54,17 @@ class Metrics:
         `legacy_names`: publish what has an older name under that, too.
         """
         self._is_served = is_served
-        self.registry = CollectorRegistry()
-        self.published = WithLegacyNames(self.registry) if legacy_names else self.registry
+        self._legacy_names = legacy_names
+        self._own = CollectorRegistry()
         self._sources = Sources()
+        self.registry = CollectorRegistry()
         self.registry.register(self._sources)
+        self.registry.register(self._own)
         self._counts = Counts(Names(self._shown, endpoint, plugin))
         self.watch(self._counts.samples)
         self._series = AllSeries()
-        self.watch(self._series.samples)
+        # Not watched: they may be many, and any thread may read them.
+        self._own.register(Sources(self._series.samples))
         self._fairness_ids: set[str] = set()
         labels = (*LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
@@ -77,7 +83,7 @@ class Metrics:
             described("llm_d_epp_", "From the pick to the answer's first piece, where seen."),
             (*LABELS, "streaming"),
             buckets=buckets.DURATION_S,
-            registry=self.registry,
+            registry=self._own,
         )
         self._per_token = self._histogram(
             "request_streaming_tpot_seconds",
@@ -103,7 +109,7 @@ class Metrics:
             "warmroute_prefill_results",
             "Prefills on endpoints of their own, as decode sidecars report them.",
             ("result",),
-            registry=self.registry,
+            registry=self._own,
         )
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
         self._compared_predicted = self._ours(
@@ -111,6 +117,13 @@ class Metrics:
         )
         self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
         self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
+
+    @property
+    def published(self) -> Collects:
+        """What the metrics page shows. What sources count is asked for here; then any thread may
+        read it, which takes long where there are many label sets."""
+        page = Told([*self._sources.collect()], self._own)
+        return WithLegacyNames(page) if self._legacy_names else page
 
     def timer(self, point: str, plugin: str) -> Callable[[float], None]:
         """Takes what a plugin that is called at `point` takes, in seconds."""
@@ -201,26 +214,35 @@ class Metrics:
         target = name
         if record.target_model and record.target_model != record.model:
             target = self._shown(record.target_model)
-        fairness = self._fairness(record.fairness_id)
-        return self._series.of((name, target, fairness, str(record.priority)))
+        fairness, priority = self._fairness(record.fairness_id), str(record.priority)
+        labels = (name, target, fairness, priority)
+        known = self._series.get(labels)
+        if known is None and len(self._series) >= MAX_SERIES:
+            labels = (name, target, self._folded(fairness), priority)
+            known = self._series.get(labels)
+        return self._series.add(labels) if known is None else known
 
     def _fairness(self, value: str) -> str:
         if value not in self._fairness_ids:
             if len(self._fairness_ids) >= MAX_FAIRNESS_IDS:
-                return OTHER_FAIRNESS_ID
+                return self._folded(value)
             self._fairness_ids.add(value)
         return value
+
+    def _folded(self, fairness: str) -> str:
+        """Requests without an account stay what they are, however many accounts there are."""
+        return fairness if fairness == DEFAULT_FLOW else OTHER_FAIRNESS_ID
 
     def _shown(self, model: str) -> str:
         return model if self._is_served(model) else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         text = described("llm_d_epp_", text)
-        return Counter(f"llm_d_epp_{name}", text, labels, registry=self.registry)
+        return Counter(f"llm_d_epp_{name}", text, labels, registry=self._own)
 
     def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
         text = described("llm_d_epp_", text)
-        return Histogram(f"llm_d_epp_{name}", text, LABELS, buckets=buckets, registry=self.registry)
+        return Histogram(f"llm_d_epp_{name}", text, LABELS, buckets=buckets, registry=self._own)
 
     def _ours(self, name: str, text: str) -> Counter:
-        return Counter(f"warmroute_{name}", text, registry=self.registry)
+        return Counter(f"warmroute_{name}", text, registry=self._own)

@@ -79,11 +79,19 @@ class Source(Protocol):
         ...
 
 
+class Collects(Protocol):
+    """A registry, or a part of one."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Its metrics."""
+        ...
+
+
 class Sources:
     """A collector that asks the sources. What several of them say of one metric is put together."""
 
-    def __init__(self) -> None:
-        self.sources: list[Source] = []
+    def __init__(self, *sources: Source) -> None:
+        self.sources: list[Source] = [*sources]
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Sample] = {}
@@ -95,6 +103,18 @@ class Sources:
                     known = families.get(sample.name)
                     families[sample.name] = sample if known is None else _both(known, sample)
         yield from map(_family, families.values())
+
+
+class Told:
+    """What has been collected already, and the rest."""
+
+    def __init__(self, collected: Sequence[Metric], rest: Collects) -> None:
+        self._collected = collected
+        self._rest = rest
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._collected
+        yield from self._rest.collect()
 
 
 def _both(first: Sample, second: Sample) -> Sample:

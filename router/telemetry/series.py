@@ -53,15 +53,20 @@ class AllSeries:
         self.prompt_tokens = 0
         self.predicted_tokens = 0
 
-    def of(self, labels: tuple[str, ...]) -> Series:
-        """The series of these labels; made at first use."""
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = Series(labels)
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def get(self, labels: tuple[str, ...]) -> Series | None:
+        """The series of these labels, if there is one."""
+        return self._series.get(labels)
+
+    def add(self, labels: tuple[str, ...]) -> Series:
+        """A series of labels that have none."""
+        series = self._series[labels] = Series(labels)
         return series
 
     def samples(self) -> Iterator[Sample | Histogram]:
-        """What was counted."""
+        """What was counted; read in any thread, while the loop counts on."""
         known: Sequence[Series] = list(self._series.values())
         yield Sample(
             "llm_d_epp_request",

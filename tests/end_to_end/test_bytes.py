@@ -108,6 +108,11 @@ async def test_a_body_above_the_cap_is_refused_in_the_openai_shape(
             assert response.status == 413
             assert (await response.json())["error"]["code"] == 413
         assert len(engine.requests) == 1
+        name = "llm_d_epp_request_error_total"
+        assert await fleet.metric(name, error_code="RequestEntityTooLarge") == 1
+        (record, *_) = (await fleet.get("/debug/decisions?limit=1"))["decisions"]
+        assert (record["kind"], record["endpoint"]) == ("chat", None)
+        assert "exceeds" in record["refused"]
 
 
 async def test_events_arrive_as_the_engine_sent_them_and_count_until_the_last_byte(

@@ -29,6 +29,7 @@ async def test_a_router_that_is_told_to_stop_drains(tmp_path: Path) -> None:
             assert await stream.content.readline()
             router.terminate()
             await until(lambda: unready(fleet), 2)
+            router.terminate()
             async with fleet.session.get(f"{fleet.http}/healthz") as response:
                 assert response.status == 200
             async with fleet.session.post(url, json={**BODY, "max_tokens": 2}) as picked:

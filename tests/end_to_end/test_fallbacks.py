@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.end_to_end.test_bytes import JSON, chat_body
+from tests.end_to_end.test_subsets import HEADER, with_hints
 from tests.support.echo_engine import EchoEngine, echo_engine
 from tests.support.ports import loopback_block
 from tests.support.processes import Fleet, endpoints_file, router_and_envoy, until
@@ -48,6 +49,7 @@ async def fallback_fleet(
                 f"--config-text={config}",
                 f"--eds-file={listed}",
                 envoy_settings={"eds_file": str(listed)},
+                edit=with_hints,
             )
         )
         await until(fleet.reached)
@@ -72,6 +74,20 @@ async def test_every_request_is_answered_while_one_of_three_picks_is_there(tmp_p
             return await fleet.metric("warmroute_inflight_requests") == 0
 
         await until(none_left)
+
+
+async def test_nobody_answers_who_is_not_in_the_list(tmp_path: Path) -> None:
+    async with fallback_fleet(tmp_path, alive=1, dead=2) as (fleet, (engine,)):
+        url = f"{fleet.url}/v1/chat/completions"
+        for allowed in (fleet.engines[1:2], fleet.engines[1:]):
+            headers = {**JSON, HEADER: ",".join(allowed)}
+            for _ in range(3):
+                async with fleet.session.post(
+                    url, data=chat_body(400), headers=headers
+                ) as response:
+                    assert response.status == 503
+                    assert (await response.json())["error"]["type"] == "ServiceUnavailable"
+        assert engine.requests == []
 
 
 async def test_a_new_endpoint_is_reached_and_one_that_left_is_not(tmp_path: Path) -> None:

@@ -1,21 +1,23 @@
-"""How the built-in configuration spreads work: bursts, newcomers, new prefixes."""
+"""How configurations spread work, first of all the built-in one: bursts, newcomers, prefixes."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
 from router.config.builtin import BUILTIN
 from router.config.load import load
+from router.config.motor import AFFINITY
 from router.config.plugins import Plugin
 from router.director import Director
 from router.errors import RouterError
 from router.lineup import Lineup
-from router.pool.endpoint import EngineMetrics
+from router.pool.endpoint import ROLE_LABEL, EngineMetrics
 from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad, InFlightLoadParameters
 from router.producers.prefix import PrecisePrefix
@@ -45,16 +47,23 @@ class Nobody:
 
 
 class Router:
-    """The built-in configuration over a pool, with a clock that a test moves.
+    """A configuration over a pool, with a clock that a test moves.
 
-    Clients send token ids, so nobody has to tokenize.
+    Clients send token ids, so nobody has to tokenize. `roles` are those of endpoints that have one.
     """
 
-    def __init__(self, *endpoints: str, seed: int = 0) -> None:
-        config = load(BUILTIN)
+    def __init__(
+        self,
+        *endpoints: str,
+        seed: int = 0,
+        text: str = BUILTIN,
+        roles: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        config = load(text)
         self.now = 1000.0
         self.prompts = random.Random(seed)
-        self.pool = Pool(map(make.endpoint, endpoints))
+        labels = {name: {ROLE_LABEL: role} for name, role in roles.items()}
+        self.pool = Pool(make.endpoint(name, labels=labels.get(name, {})) for name in endpoints)
         producers = [self._producer(plugin) for plugin in config.producers]
         self.director = Director(
             Lineup(profiles=config.profiles, handler=config.handler, producers=producers),
@@ -167,3 +176,20 @@ async def test_a_burst_does_not_follow_metrics_that_are_out_of_date(seed: int) -
     router.scraped("b:1", waiting=1, running=1, kv_usage=0.0)
     burst = shares([await router.route() for _ in range(8)])
     assert min(burst.values()) >= 3
+
+
+async def test_requests_of_motor_s_split_layout_are_decoded_by_who_has_fewest() -> None:
+    """Their prompts are computed elsewhere, so no token of them weighs on who decodes."""
+    roles = {"p:1": "prefill", "d:1": "decode", "e:1": "decode", "f:1": "decode"}
+    text = json.dumps(
+        {
+            "motor_coordinator_config": {"scheduler_config": {"scheduler_type": AFFINITY}},
+            "motor_engine_prefill_config": {"engine_type": "vllm"},
+            "motor_engine_decode_config": {"engine_type": "vllm"},
+        }
+    )
+    router = Router(*roles, text=text, roles=roles)
+    first = [await router.route() for _ in range(30)]
+    assert shares(first) == {"d:1": 10, "e:1": 10, "f:1": 10}
+    router.finish(routed for routed in first if routed.destination != "d:1")
+    assert set(shares([await router.route() for _ in range(10)])) == {"e:1", "f:1"}

@@ -208,7 +208,7 @@ class Bench(msgspec.Struct, frozen=True):
                 authority=authority(request_mode, response_mode),
                 headers={"content-type": "application/json", "x-test": shape.answer, **STEERING},
                 body=shape.body,
-                trailers=shape.trailers,
+                trailers=shape.trailers and {**shape.trailers, **STEERING},
             )
             await self.recorder.ended.wait()
         record = self.fixture.notes.routed_[-1] if self.fixture.notes.routed_ else None

@@ -16,17 +16,26 @@ ROOT = Path(__file__).parents[2]
 
 CONTRACTS = (
     ("router/extproc/pb", "ext_proc"),
+    ("router/extproc/pb", "health"),
     ("tokenizer_sidecar/pb", "tokenizer"),
     ("tokenizer_sidecar/pb", "tokenization"),
 )
 """Folder of the generated code, and name of its .proto file."""
 
-SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
+MESSAGES_ONLY = frozenset({"health"})
+"""Contracts that declare no service."""
+
+MESSAGES = ("_pb2.py", "_pb2.pyi")
+SERVICES = ("_pb2_grpc.py", "_pb2_grpc.pyi")
 
 
 def generated() -> list[Path]:
     """Every generated file, relative to the root."""
-    return [Path(package) / f"{name}{suffix}" for package, name in CONTRACTS for suffix in SUFFIXES]
+    return [
+        Path(package) / f"{name}{suffix}"
+        for package, name in CONTRACTS
+        for suffix in (MESSAGES if name in MESSAGES_ONLY else MESSAGES + SERVICES)
+    ]
 
 
 def generate(folder: Path) -> None:
@@ -47,14 +56,14 @@ def generate(folder: Path) -> None:
 
 def _arguments(package: str, name: str, folder: Path) -> list[str]:
     out = folder.resolve()
+    plugins = ["python", "mypy"]
+    if name not in MESSAGES_ONLY:
+        plugins += ["grpc_python", "mypy_grpc"]
     return [
         # The sources lie elsewhere than their code: this path makes the generated imports right.
         f"-I{package}=proto",
         f"-I{_well_known()}",
-        f"--python_out={out}",
-        f"--grpc_python_out={out}",
-        f"--mypy_out={out}",
-        f"--mypy_grpc_out={out}",
+        *(f"--{plugin}_out={out}" for plugin in plugins),
         f"{package}/{name}.proto",
     ]
 

@@ -1,8 +1,26 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from warmroute import cli
+
+STOPPED_WHILE_IT_STARTS = """
+import importlib, signal, sys
+from warmroute import cli
+
+def add_arguments(_):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        pass
+
+importlib.import_module(cli.COMMANDS[sys.argv[1]][0]).add_arguments = add_arguments
+cli.main([sys.argv[1]])
+"""
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,3 +65,19 @@ def test_an_interrupted_command_ends_without_a_word(
     monkeypatch.setattr("warmroute.check.run", interrupted)
     assert cli.main(["check", "config.yaml"]) == cli.INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("serve", 0), ("check", -signal.SIGTERM)], ids=["service", "other"]
+)
+def test_a_command_that_is_told_to_stop_while_it_starts_stops(command: str, code: int) -> None:
+    argv = [sys.executable, "-c", STOPPED_WHILE_IT_STARTS, command]
+    done = subprocess.run(argv, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+@pytest.mark.parametrize("argv", [["serve"], ["check", "nowhere.yaml"]], ids=["service", "other"])
+def test_whoever_runs_a_command_keeps_its_way_to_end(argv: list[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(argv) == 1
+    assert signal.getsignal(signal.SIGTERM) is before

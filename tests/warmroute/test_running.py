@@ -27,6 +27,22 @@ def test_a_second_signal_does_not_wait_for_an_orderly_end() -> None:
     assert cleaned
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_being_told_to_stop_again_cuts_nothing_short(first: signal.Signals) -> None:
+    ended = []
+
+    async def service(ready: Callable[[], None], stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), first)
+        await stop.wait()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.01)
+        ended.append(True)
+
+    assert run(service) == 0
+    assert ended
+
+
 class Refused(Exception):
     """What a service raises where it cannot start."""
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import msgspec
 import yaml
 
+from router.config import nearest, nulls
 from router.pool.discovery.hosts import Named
 from router.pool.discovery.schema import EndpointEntry, EndpointsFile, KvEventsEntry, ModelRewrite
-from router.pool.endpoint import Endpoint, KvEvents
+from router.pool.endpoint import Endpoint, KvEvents, Role
 
 MAX_FILE_BYTES = 1024 * 1024
 """llm-d's limit for the same file."""
@@ -26,6 +27,7 @@ _HOSTNAME = re.compile(
     # A last label of digits only is a mistyped IPv4 address, which a resolver might still take.
     r"(?![0-9]+\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?"
 )
+_ROLES = [role.value for role in Role]
 _RANK_SUFFIX = re.compile(r"-rank-([0-9]{1,5})$")
 
 
@@ -56,7 +58,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         entries: Usable endpoints, in the order of the file.
         objectives: Priority by name.
         model_rewrites: Rules in order of precedence.
-        warnings: Entries that were left out, and why.
+        warnings: Entries that were left out, and why; and those that no filter by role keeps.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -77,7 +79,7 @@ def parse(text: bytes, path: str) -> Listing:
         data = _load(text)
         if data is None:
             raise DiscoveryError("is empty; without endpoints it says `endpoints: []`")
-        file = msgspec.convert(data, EndpointsFile)
+        file = _converted(data)
         judged = [_judge(entry, f"$.endpoints[{i}]") for i, entry in enumerate(file.endpoints)]
     except yaml.MarkedYAMLError as error:
         line = f" - at line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -93,7 +95,7 @@ def parse(text: bytes, path: str) -> Listing:
         entries=entries,
         objectives=file.objectives,
         model_rewrites=file.model_rewrites,
-        warnings=(*(e for e in judged if isinstance(e, str)), *repeated),
+        warnings=(*(e for e in judged if isinstance(e, str)), *repeated, *_odd_roles(entries)),
     )
 
 
@@ -170,6 +172,8 @@ class _Loader(yaml.CSafeLoader):
         if isinstance(node, yaml.MappingNode):
             seen = set()
             for key_node, _ in node.value:
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    continue
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, str) and key in seen:
                     raise yaml.constructor.ConstructorError(
@@ -188,6 +192,22 @@ def _load(text: bytes) -> object:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
             raise error from None
+
+
+def _converted(data: object) -> EndpointsFile:
+    """Raises DiscoveryError that tells the place and what was probably meant."""
+    try:
+        return msgspec.convert(nulls.left_out(data, EndpointsFile), EndpointsFile)
+    except msgspec.ValidationError as error:
+        raise DiscoveryError(nearest.with_suggestion(str(error), EndpointsFile)) from error
+
+
+def _odd_roles(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        role = entry.endpoint.role
+        if role is not None and role not in _ROLES:
+            clause = nearest.suggest(role, _ROLES)
+            yield f"{entry.place}.labels: no filter keeps the role {role!r}; {clause}"
 
 
 def _judge(entry: EndpointEntry, place: str) -> Entry | str:

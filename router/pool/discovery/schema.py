@@ -9,7 +9,12 @@ import msgspec
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
 ZmqAddress = Annotated[
-    str, msgspec.Meta(pattern=r"^(tcp://[^\s*/]+:[0-9]{1,5}|ipc://\S+)$", max_length=1024)
+    str,
+    msgspec.Meta(
+        pattern=r"^(tcp://[^\s*/]+:[0-9]{1,5}|ipc://\S+)$",
+        max_length=1024,
+        examples=["tcp://10.0.0.1:5557"],
+    ),
 ]
 """An address to connect to, so not the ``tcp://*:5557`` of an engine that binds."""
 

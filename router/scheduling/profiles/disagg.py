@@ -65,6 +65,10 @@ class DisaggProfileHandler(
         if self.prefill_first and self._stage_deciders().prefill:
             raise ValueError("with `stageOrder: prefill-first` no decider is asked about prefill")
 
+    def in_force(self) -> Mapping[str, object]:
+        """Parameters that come to another value."""
+        return {"profiles": self._stage_profiles(), "deciders": self._stage_deciders()}
+
     @property
     def prefill_first(self) -> bool:
         """Prefill always, before the endpoint that decodes is picked."""

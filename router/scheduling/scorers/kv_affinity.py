@@ -6,7 +6,7 @@
 
 The lowest unified cost scores 1, the highest 0, the rest in proportion; a rank scores in proportion
 to its place. Equal ones score the same. Prompts shorter than a block go by load alone, and so does
-a prompt of which nobody holds more than the threshold.
+a prompt of which nobody holds anything, or less than the threshold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KvAffinityScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         w_npu: Worth of a block in the engine's own memory.
         w_cpu: Worth of a block in CPU memory.
         w_disk: Worth of a block on disk.
-        hit_rate_threshold: Share of the prompt that somebody must hold more of.
+        hit_rate_threshold: Share of the prompt that somebody must hold; below it load decides.
         prefix_match_info_producer_name: Producer whose match counts; empty: the only one there is.
         in_flight_load_producer_name: Producer whose counts are used; empty: the only one there is.
     """
@@ -66,7 +66,7 @@ class KvAffinityScorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     ) -> Sequence[float]:
         load = loads(endpoints, facts, self.in_flight_load_producer_name)
         prompt, matched = self._matched(endpoints, facts)
-        if max(matched) <= self.hit_rate_threshold * prompt:
+        if not (best := max(matched)) or best / prompt < self.hit_rate_threshold:
             return lowest_best(load)
         if self.mode == "load_gated":
             return _by_place(list(zip((-m for m in matched), load, strict=True)))

@@ -8,6 +8,7 @@ import pytest
 from router.config.decode import about_gates, decode, gates
 from router.config.errors import ConfigError
 from router.config.notes import NoteKind
+from router.config.text import parse as yaml_parse
 
 HEAD = {"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig"}
 
@@ -49,14 +50,20 @@ def test_every_field_of_the_schema_is_known() -> None:
     ("fields", "said"),
     [
         ({"flowControl": {"maxBytes": -1}}, "maxBytes must be non-negative, got -1"),
-        ({"flowControl": {"maxRequests": "x"}}, "at `$.flowControl`"),
-        ({"flowControl": {"defaultRequestTTL": "soon"}}, "at `$.flowControl`"),
+        ({"flowControl": {"maxRequests": "x"}}, "got 'x' - at `$.flowControl.maxRequests`"),
+        (
+            {"flowControl": {"defaultRequestTTL": "soon"}},
+            "got 'soon' - at `$.flowControl.defaultRequestTTL`",
+        ),
         (
             {"flowControl": {"priorityBands": [{"priority": 1}, {"priority": 1}]}},
             "duplicate priority level 1 in priorityBands - at `$.flowControl`",
         ),
         ({"flowControl": {"priorityBands": [{}]}}, "missing required field `priority`"),
-        ({"dataLayer": {"crossReplicaSyncInterval": "x"}}, "at `$.dataLayer`"),
+        (
+            {"dataLayer": {"crossReplicaSyncInterval": "x"}},
+            "got 'x' - at `$.dataLayer.crossReplicaSyncInterval`",
+        ),
         ({"dataLayer": {"source": []}}, "did you mean 'sources'? - at `$.dataLayer`"),
         ({"apiVersion": "llm-d.ai/v1alpha2"}, "did you mean 'llm-d.ai/v1alpha1'?"),
         ({"plugins": [{"type": ""}]}, "at `$.plugins[0].type`"),
@@ -100,3 +107,10 @@ def test_a_gate_that_asks_for_what_there_is_not_is_inactive() -> None:
         NoteKind.INACTIVE,
         "flowControl=true changes nothing",
     )
+
+
+def test_amounts_may_be_written_as_numbers_of_any_kind() -> None:
+    data = yaml_parse("flowControl: {maxBytes: 1e9, maxRequests: 5000}")
+    assert isinstance(data, dict)
+    given = decode(HEAD | data).flow_control
+    assert (given.max_bytes, given.max_requests) == (1e9, 5000)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import msgspec.inspect
+import pytest
 
+from router import catalog
 from router.config import deprecated
 from router.config.decode import decode
 from router.config.notes import NoteKind
@@ -97,3 +103,31 @@ def test_the_older_places_of_detector_and_parser_count_where_the_new_ones_are_em
     assert named[1] == "$.flowControl.saturationDetector"
     assert deprecated.detector(written()) is None
     assert (NoteKind.NO_EFFECT, "$.parser") in told(**older, **newer)
+
+
+_ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_NONE = re.compile("has no effect", re.IGNORECASE)
+
+
+def documented(kind: msgspec.inspect.Type, prefix: str = "") -> Iterator[str]:
+    """Dotted parameters whose description says that they have no effect."""
+    if isinstance(kind, msgspec.inspect.UnionType):
+        for each in kind.types:
+            yield from documented(each, prefix)
+    if not isinstance(kind, msgspec.inspect.StructType):
+        return
+    described = (inspect.cleandoc(cls.__dict__.get("__doc__") or "") for cls in kind.cls.__mro__)
+    said = dict(entry for text in described for entry in _ENTRY.findall(text))
+    for field in kind.fields:
+        name = f"{prefix}{field.encode_name}"
+        whole = str(getattr(getattr(field.type, "cls", None), "__doc__", ""))
+        if whole.startswith("Has no effect") or _NONE.search(said.get(field.name, "")):
+            yield name
+        else:
+            yield from documented(field.type, f"{name}.")
+
+
+@pytest.mark.parametrize("plugin", sorted(catalog.ALL))
+def test_every_parameter_without_effect_is_told_by_whoever_writes_it(plugin: str) -> None:
+    listed = {name for kind, name in deprecated.NO_EFFECT if kind == plugin}
+    assert listed == set(documented(msgspec.inspect.type_info(catalog.ALL[plugin])))

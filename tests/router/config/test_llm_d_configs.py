@@ -15,11 +15,14 @@ BROKEN = "epp-mm-embeddings-cache-config"
 FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem != BROKEN)
 
 TELLS = {
+    "epp-burst-prefix-cache-config": 1,
     "sim-epp-no-hit-lru": 2,
+    "sim-epp-tokenizer-vllm-http-config": 1,
     "sim-program-aware-config": 3,
     "soft-reflective-ceiling-epp-config": 3,
 }
-"""File -> how many warnings it gives: nothing feeds it, or it asks for flow control."""
+"""File -> how many warnings it gives: a word that nobody filled in, nothing that feeds it, or it
+asks for flow control."""
 
 
 def test_all_of_them_are_here() -> None:

@@ -55,7 +55,7 @@ from tests.router.config.loading import (
         ),
         pytest.param(
             {"plugins": [{"type": PRECISE, "parameters": {"speculativeTTL": "soon"}}]},
-            "$.plugins[0].parameters",
+            "got 'soon' - at `$.plugins[0].parameters.speculativeTTL`",
             id="bad-duration",
         ),
         pytest.param(
@@ -76,7 +76,7 @@ from tests.router.config.loading import (
                     {"type": "token-producer", "parameters": {"sidecar": {"timeout": "-5s"}}}
                 ]
             },
-            "$.plugins[0].parameters.sidecar",
+            "got '-5s' - at `$.plugins[0].parameters.sidecar.timeout`",
             id="negative-duration",
         ),
         pytest.param(
@@ -158,7 +158,8 @@ from tests.router.config.loading import (
                     {"type": "inflight-load-producer", "name": "other", "parameters": NAMES_X},
                 ]
             },
-            "no producer 'x' states PrefixMatch; declared: none - at `$.plugins[2].parameters`",
+            "no producer 'x' states PrefixMatch; declared: none"
+            " - at `$.plugins[2].parameters.prefixMatchInfoProducerName`",
             id="producer-of-a-producer",
         ),
         pytest.param(
@@ -168,8 +169,54 @@ from tests.router.config.loading import (
                     {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRECISE}},
                 ]
             },
-            f"no producer '{PRECISE}' states PrefixMatch; declared: mine",
+            f"no producer '{PRECISE}' states PrefixMatch; declared: mine"
+            " - at `$.plugins[1].parameters.prefixMatchInfoProducerName`",
             id="producer-of-another-name",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": PRECISE},
+                    {"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRECISE[:-1]}},
+                ]
+            },
+            f"no producer '{PRECISE[:-1]}' states PrefixMatch; did you mean '{PRECISE}'?",
+            id="mistyped-producer",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {
+                        "type": "disagg-profile-handler",
+                        "parameters": {"deciders": {"prefill": "prefix-based-pd-decider"}},
+                    },
+                    {"type": "prefix-based-pd-decider", "parameters": NAMES_X},
+                    *plugins("decode-filter"),
+                ],
+                "schedulingProfiles": [{"name": "decode"}, {"name": "prefill"}],
+            },
+            "no producer 'x' states PrefixMatch; declared: none"
+            " - at `$.plugins[1].parameters.prefixMatchInfoProducerName`",
+            id="producer-of-a-decider",
+        ),
+        pytest.param(
+            {
+                "plugins": [
+                    {"type": "session-id-producer", "parameters": {"headerName": "x-s"}},
+                    {
+                        "type": "session-affinity-filter",
+                        "parameters": {
+                            "strategy": "session_id",
+                            "sessionIdConfig": {
+                                "sources": [{"attribute": "user", "producer": "session-id-produce"}]
+                            },
+                        },
+                    },
+                ]
+            },
+            "did you mean 'session-id-producer'?"
+            " - at `$.plugins[1].parameters.sessionIdConfig.sources[0].producer`",
+            id="producer-of-a-session",
         ),
         pytest.param(
             {

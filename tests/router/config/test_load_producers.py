@@ -44,6 +44,28 @@ def test_tokens_are_estimated_where_nobody_has_to_know_the_engine_s(
     assert (tokens.estimate is not None) == estimated
 
 
+@pytest.mark.parametrize(
+    ("parameters", "others", "backend"),
+    [
+        ({}, (APPROX, SCORER), "estimate"),
+        ({"modelName": "m"}, (SCORER,), "estimate"),
+        ({}, (PRECISE, SCORER), None),
+        ({}, (OLDER,), None),
+        ({"sidecar": {}}, (APPROX, SCORER), "sidecar"),
+    ],
+    ids=["approximate", "made", "precise", "older-precise", "named"],
+)
+def test_a_declared_producer_of_tokens_without_a_backend_does_as_one_that_is_made(
+    parameters: dict[str, Any], others: tuple[str, ...], backend: str | None
+) -> None:
+    declared = {"type": "token-producer", "parameters": parameters}
+    tokens = config(plugins=[declared, *plugins(*others)]).producers[0].value
+    assert isinstance(tokens, TokenParameters)
+    named = [name for name in ("sidecar", "vllm", "estimate") if getattr(tokens, name) is not None]
+    assert named == ([backend] if backend else [])
+    assert tokens.model_name == parameters.get("modelName", "")
+
+
 def test_a_declared_producer_of_matches_is_the_one_that_is_meant() -> None:
     assert names(config(plugins=plugins(SCORER, PRECISE))) == ["token-producer", PRECISE]
 

@@ -313,3 +313,42 @@ def test_the_rest_of_the_file_is_read_past() -> None:
     data["motor_deploy_config"] = {"anything": [1, {"x": None}]}
     data["motor_coordinator_config"]["http_config"] = {"port": "x"}
     assert load(json.dumps(data)).motor is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "meant"),
+    [
+        ((), "kv_conducter_config", "kv_conductor_config"),
+        ((), "motor_engine_unoin_config", "motor_engine_union_config"),
+        (("motor_coordinator_config",), "sheduler_config", "scheduler_config"),
+        (("motor_coordinator_config", "scheduler_config"), "scheduler_types", "scheduler_type"),
+        (("motor_coordinator_config", "scheduler_config"), "kv_afinity", "kv_affinity"),
+        (("motor_engine_union_config",), "engine_confg", "engine_config"),
+    ],
+)
+def test_a_section_that_is_probably_misspelled_is_warned_of(
+    path: tuple[str, ...], key: str, meant: str
+) -> None:
+    data = told(union=engine())
+    section = data
+    for name in path:
+        section = section[name]
+    section[key] = section.pop(meant)
+    said = f"'{key}' is read past; did you mean '{meant}'? - at `{'.'.join(('$', *path, key))}`"
+    assert said in load(json.dumps(data)).warnings
+
+
+@pytest.mark.parametrize("key", ["motor_controller_config", "motor_engine_encode_config", "north"])
+def test_other_sections_are_no_misspelled_ones(key: str) -> None:
+    data = told(union=engine(), prefill=engine(), decode=engine())
+    before = load(json.dumps(data)).warnings
+    assert load(json.dumps({**data, key: {}})).warnings == before
+
+
+def test_notes_come_in_the_order_of_the_file() -> None:
+    keys = ["npu_endpoint", "replay_endpoint", "endpoint", "cpu_endpoint", "disk_endpoint"]
+    outer = {key: f"tcp://*:{port}" for port, key in enumerate(keys, 1)}
+    inner = {key: f"tcp://*:{port}" for port, key in enumerate(reversed(keys), 11)}
+    config = loaded(union=engine(), conductor=outer, scheduler={"kv_conductor_config": inner})
+    said = [note.path for note in config.notes if "too, and that counts" in note.text]
+    assert said == [f"$.kv_conductor_config.{key}" for key in keys]

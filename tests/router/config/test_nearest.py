@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -65,3 +65,24 @@ def test_an_unknown_field_or_value_is_told_with_the_one_that_was_meant(
 
 def test_other_messages_stay_as_they_are() -> None:
     assert with_suggestion("Expected `int`, got `str`", Outer) == "Expected `int`, got `str`"
+
+
+class Address(msgspec.Struct):
+    plain: Annotated[str, msgspec.Meta(pattern="^tcp:")] = "tcp:"
+    shown: Annotated[str, msgspec.Meta(pattern="^tcp:'?", examples=["tcp://a:1"])] = "tcp:"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"shown": "a"}, "expected text such as 'tcp://a:1' - at `$.shown`"),
+        ({"plain": "a"}, "Expected `str` matching regex '^tcp:' - at `$.plain`"),
+        ([{"shown": "a"}], "expected text such as 'tcp://a:1' - at `$[0].shown`"),
+    ],
+    ids=["with-an-example", "without", "in-a-list"],
+)
+def test_text_of_another_form_is_told_by_an_example(data: object, said: str) -> None:
+    kind: Any = list[Address] if isinstance(data, list) else Address
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(data, kind)
+    assert with_suggestion(str(refused.value), kind) == said

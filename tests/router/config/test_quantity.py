@@ -15,9 +15,14 @@ from router.config.quantity import quantity
         ("1.5k", 1500),
         ("1e3", 1000),
         ("1500m", 2),
+        (1e3, 1000),
+        (1.5, 2),
+        ("1E", 10**18),
+        ("2Pi", 2 * 1024**5),
+        ("1e+3", 1000),
     ],
 )
-def test_amounts_are_read_as_kubernetes_reads_them(given: int | str, amount: int) -> None:
+def test_amounts_are_read_as_kubernetes_reads_them(given: float | str, amount: int) -> None:
     assert quantity(given, "maxBytes") == amount
 
 
@@ -31,6 +36,6 @@ def test_amounts_are_read_as_kubernetes_reads_them(given: int | str, amount: int
         ("", "such as 5000 or 1Gi"),
     ],
 )
-def test_anything_else_is_refused(given: int | str, said: str) -> None:
+def test_anything_else_is_refused(given: float | str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         quantity(given, "maxBytes")

@@ -43,6 +43,12 @@ def test_whatever_a_client_sent_to_steer_the_router_is_removed(ready: RequestRea
     assert not {"x-request-id", "traceparent", "prefer", "x-session-token"} & set(removed)
 
 
+def test_what_is_removed_from_headers_is_removed_from_trailers_too() -> None:
+    answer = reply.proceed(Phase.REQUEST_TRAILERS).request_trailers
+    assert list(answer.header_mutation.remove_headers) == list(headers.REMOVED)
+    assert not answer.header_mutation.set_headers
+
+
 @given(st.binary(max_size=300_000), st.booleans())
 def test_full_duplex_sends_the_whole_body_back_in_small_pieces(body: bytes, trailers: bool) -> None:
     ready = RequestReady({}, body, Phase.REQUEST_BODY, True, trailers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from router.errors import BodyTooLarge, RouterError
 from router.extproc import stats
 from router.extproc.pb import ext_proc_pb2 as pb
 from router.extproc.pb.ext_proc_pb2_grpc import (
@@ -268,23 +269,40 @@ async def test_a_bad_request_is_refused_and_ends_only_its_own_stream() -> None:
         other.cancel()
 
 
-async def test_a_body_above_the_cap_is_refused() -> None:
-    async with service() as envoy_side:
+def refusals(fixture: Fixture) -> list[tuple[str, type[RouterError]]]:
+    """What the observer was told, and nothing else."""
+    assert (fixture.notes.routed_, fixture.notes.ended_) == ([], [])
+    return [(record.kind, type(error)) for record, error in fixture.notes.refused_]
+
+
+async def test_a_body_above_the_cap_is_refused_and_noted() -> None:
+    fixture = Fixture("a:1")
+    async with service(fixture) as envoy_side:
         (refusal,) = await envoy_side.play(
             FULL_DUPLEX,
             envoy.request_body(b"x" * CAP, end=False),
             envoy.request_body(b"x", end=True),
         )
         assert refusal.immediate_response.status.code == 413
+    assert refusals(fixture) == [("completion", BodyTooLarge)]
 
 
-async def test_a_413_of_envoys_own_is_answered() -> None:
-    async with service() as envoy_side:
+async def test_a_413_of_envoys_own_is_answered_and_noted() -> None:
+    fixture = Fixture("a:1")
+    async with service(fixture) as envoy_side:
         answers = await envoy_side.play(envoy.request_headers(), envoy.response_headers(413))
         assert [a.WhichOneof("response") for a in answers] == [
             "request_headers",
             "response_headers",
         ]
+    assert refusals(fixture) == [("completion", BodyTooLarge)]
+
+
+async def test_another_answer_before_the_decision_is_nobodys_refusal() -> None:
+    fixture = Fixture("a:1")
+    async with service(fixture) as envoy_side:
+        await envoy_side.play(envoy.request_headers(), envoy.response_headers(408))
+    assert refusals(fixture) == []
 
 
 async def test_a_fault_of_ours_is_a_500_and_no_other_stream_notices() -> None:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.producers.facts import Facts, SessionId
 from router.producers.session import SessionIdParameters, SessionIds
@@ -47,3 +49,13 @@ async def test_a_cookie_names_the_session(cookie: str, value: SessionId | None) 
 def test_exactly_one_place_is_named(parameters: dict[str, str]) -> None:
     with pytest.raises(msgspec.ValidationError, match="exactly one of headerName and cookieName"):
         msgspec.convert(parameters, SessionIdParameters)
+
+
+@given(header=st.text(), place=st.sampled_from([{"headerName": "cookie"}, {"cookieName": "sid"}]))
+async def test_a_session_is_a_part_of_what_the_client_sent(
+    header: str, place: dict[str, str]
+) -> None:
+    found = await session({"cookie": f"a=1; sid={header}"}, **place)
+    if found is not None:
+        assert found.value
+        assert found.value in f"a=1; sid={header}"

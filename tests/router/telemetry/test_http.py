@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,13 +30,14 @@ async def pages(
     ready: bool = True,
     open_debug: bool = False,
     doctor: Findings = lambda _: {"findings": []},
+    metrics: Metrics | None = None,
 ) -> AsyncIterator[Any]:
     decisions = Decisions()
     for name in ("a/b c", "second"):
         decisions.add(Record(request_id=name, at=1.0, kind="chat", model="m"))
     app = application(
         Pages(
-            metrics=Metrics(lambda _: True),
+            metrics=metrics or Metrics(lambda _: True),
             decisions=decisions,
             ready=lambda: ready,
             degraded=lambda: ["something"],
@@ -68,6 +71,35 @@ async def test_metrics_are_in_the_text_form() -> None:
         response = await client.get("/metrics")
         assert response.headers["content-type"].startswith("text/plain; version=")
         assert "# TYPE llm_d_epp_scheduler_e2e_duration_seconds histogram" in await response.text()
+
+
+class SlowToRead(Metrics):
+    """Its page is not read to the end before somebody allows it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: True)
+        self.allowed = threading.Event()
+        self.was_allowed = False
+
+    @property
+    def published(self) -> SlowToRead:
+        return self
+
+    def collect(self) -> Iterator[Any]:
+        self.was_allowed = self.allowed.wait(5)
+        return iter(())
+
+
+async def test_nobody_waits_for_a_large_page_of_metrics() -> None:
+    metrics = SlowToRead()
+    async with pages(metrics=metrics) as client:
+        async with asyncio.TaskGroup() as group:
+            reading = [group.create_task(client.get("/metrics")) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert (await client.get("/healthz")).status == 200
+            metrics.allowed.set()
+        assert [each.result().status for each in reading] == [200] * 3
+    assert metrics.was_allowed
 
 
 async def test_a_match_is_answered_or_refused_with_a_reason() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import generate_latest
@@ -8,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from router.errors import NoEndpoints
 from router.request.usage import Usage
 from router.telemetry.decisions import Record
-from router.telemetry.metrics import MAX_FAIRNESS_IDS, Metrics
+from router.telemetry.metrics import MAX_FAIRNESS_IDS, MAX_SERIES, Metrics
 from router.telemetry.samples import Sample
 
 
@@ -141,6 +143,42 @@ def test_accounts_and_priorities_are_labels_up_to_a_bound() -> None:
     assert value(metrics, "llm_d_epp_request_total", **mine) == 1
     others = {**mine, "fairness_id": "other"}
     assert value(metrics, "llm_d_epp_request_total", **others) == 5
+
+
+def test_accounts_do_not_multiply_with_models() -> None:
+    metrics = Metrics(lambda _: True)
+    for model in range(5):
+        for number in range(MAX_FAIRNESS_IDS):
+            metrics.routed(record(model=f"m{model}", fairness_id=f"tenant-{number}"))
+        metrics.routed(record(model=f"m{model}"))
+    counted = [
+        sample.labels
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "llm_d_epp_request_total"
+    ]
+    assert len(counted) <= MAX_SERIES + 2 * 5
+    last = {**LABELS, "model_name": "m4", "target_model_name": "m4"}
+    assert value(metrics, "llm_d_epp_request_total", **last) == 1
+    others = {**last, "fairness_id": "other"}
+    assert value(metrics, "llm_d_epp_request_total", **others) == MAX_FAIRNESS_IDS
+
+
+def test_what_others_count_is_asked_for_before_a_thread_reads_the_page() -> None:
+    metrics, asked = Metrics(lambda _: True), list[int]()
+
+    def source() -> Iterator[Sample]:
+        asked.append(threading.get_ident())
+        yield Sample("warmroute_things", "Things.", {(): 3.0})
+
+    metrics.watch(source)
+    page, read = metrics.published, list[bytes]()
+    reader = threading.Thread(target=lambda: read.append(generate_latest(page)))
+    reader.start()
+    reader.join()
+    assert b"warmroute_things 3.0\n" in read[0]
+    assert b"llm_d_epp_scheduler_e2e_duration_seconds_count" in read[0]
+    assert asked == [threading.get_ident()]
 
 
 def test_metrics_of_llm_d_say_that_they_may_change() -> None:

@@ -10,18 +10,19 @@ MINE = ("m", "t", "f", "0")
 
 
 def registry(series: AllSeries) -> CollectorRegistry:
-    sources, made = Sources(), CollectorRegistry()
-    sources.sources.append(series.samples)
-    made.register(sources)
+    made = CollectorRegistry()
+    made.register(Sources(series.samples))
     return made
 
 
 def test_what_was_counted_is_shown_under_its_labels() -> None:
     series = AllSeries()
-    for labels in (MINE, MINE, ("other", "t", "f", "0")):
-        series.of(labels).requests += 1
-    series.of(MINE).running += 1
-    series.of(MINE).gaps.observe(0.5)
+    ours, other = series.add(MINE), series.add(("other", "t", "f", "0"))
+    for counted in (ours, ours, other):
+        counted.requests += 1
+    ours.running += 1
+    ours.gaps.observe(0.5)
+    assert (series.get(MINE), series.get(("new",)), len(series)) == (ours, None, 2)
     series.prompt_tokens += 70
     series.predicted_tokens += 64
     shown = registry(series)
@@ -45,9 +46,10 @@ def test_histograms_read_like_those_of_the_library() -> None:
     }
     for histogram in library.values():
         own.register(histogram)
+    ours = series.add(MINE)
     for value in (0.005, 0.0051, 1.0, 300.0, 2.0**20, 2.0**40):
-        series.of(MINE).size.observe(value)
-        series.of(MINE).duration.observe(value)
+        ours.size.observe(value)
+        ours.duration.observe(value)
         for histogram in library.values():
             histogram.labels(*MINE).observe(value)
     shown = set(generate_latest(registry(series)).decode().splitlines())

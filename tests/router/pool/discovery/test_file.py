@@ -249,3 +249,46 @@ def test_one_stream_of_events_is_not_credited_to_every_address_of_a_hostname() -
         "$.endpoints[0].kvEvents: left out: one stream is not that of 2 engines;"
         " name its host engines, too",
     )
+
+
+def test_entries_may_share_what_they_merge() -> None:
+    text = b"""
+endpoints:
+  - &one {name: a, address: 10.0.0.1, port: 8000, labels: {llm-d.ai/role: decode}}
+  - {<<: *one, name: b, address: 10.0.0.2}
+"""
+    first, second = (entry.endpoint for entry in parse(text, "e.yaml").entries)
+    assert (first.name, second.name, second.role) == ("a", "b", first.role)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"endpoint: []", "unknown field `endpoint`; did you mean 'endpoints'?"),
+        (
+            b"endpoints: [{name: a, adress: h, port: 1}]",
+            "unknown field `adress`; did you mean 'address'? - at `$.endpoints[0]`",
+        ),
+        (
+            b"endpoints: [{name: a, address: h, port: 1, kvEvents: {endpoint: 'h:5557'}}]",
+            "expected text such as 'tcp://10.0.0.1:5557' - at `$.endpoints[0].kvEvents.endpoint`",
+        ),
+    ],
+)
+def test_what_was_probably_meant_is_told(text: bytes, said: str) -> None:
+    with pytest.raises(DiscoveryError) as refused:
+        parse(text, "f.yaml")
+    assert said in str(refused.value)
+
+
+def test_fields_without_a_value_are_left_out() -> None:
+    (made,) = parse(b"endpoints: [{name: a, address: h, port: 1, labels: , rank: }]", "f").entries
+    assert (made.endpoint.labels, made.endpoint.rank) == ({}, 0)
+
+
+def test_a_role_that_no_filter_keeps_is_named_and_the_endpoint_stays() -> None:
+    labels = {"llm-d.ai/role": "decoder"}
+    (endpoint,), (warning,) = located(entry(labels=labels))
+    assert endpoint.role == "decoder"
+    said = "$.endpoints[0].labels: no filter keeps the role 'decoder'; did you mean 'decode'?"
+    assert warning == said

@@ -119,7 +119,7 @@ def test_a_match_longer_than_the_prompt_saves_the_prompt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "by_load"), [(0.39, False), (0.4, True), (0.9, True)], ids=str
+    ("threshold", "by_load"), [(0.39, False), (0.4, False), (0.41, True), (0.9, True)], ids=str
 )
 def test_below_the_hit_rate_threshold_load_decides(threshold: float, by_load: bool) -> None:
     known = facts(640, {"a": 100}, a=tiered(gpu=2))
