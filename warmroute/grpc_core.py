@@ -8,7 +8,7 @@ EXPERIMENTS = "GRPC_EXPERIMENTS"
 
 POLLED = "-event_engine_listener,-event_engine_client"
 """Sockets are read by the one thread that hands events to the loop. Left to itself the core reads
-them in a pool of threads and then wakes that one: with short messages, a seventh of the router's
+them in a pool of threads and then wakes that one: with short messages, a tenth of the router's
 CPU time goes into changing threads."""
 
 
