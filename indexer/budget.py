@@ -16,6 +16,7 @@ ENTRY_BYTES: Mapping[str, int] = {
     "repeats": 70,
     "claims": 400,
     "pieces": 320,
+    "parked": 900,
 }
 """Bytes per entry of each table, with its share of the table: the most that was measured while the
 tables grew to 175,000 entries, on a 64-bit CPython."""
@@ -27,6 +28,9 @@ STORED_BYTES = max(
     ENTRY_BYTES["pieces"],
 )
 """The most that one stored block, or one told by name, adds."""
+
+PARKED_BLOCKS = -(-ENTRY_BYTES["parked"] // STORED_BYTES)
+"""Stored blocks for which there would be room in place of one that waits for its parent."""
 
 
 class Budget:

@@ -117,7 +117,7 @@ class CatchUp:
         is_older = order.next is None or (seq <= order.start and not story.complete)
         is_unproven = story.lost and order.next is not None and seq >= order.next
         if (self._asked == 0 and is_older) or is_unproven:
-            story.forget()
+            story.forget(is_retold=not is_unproven)
         if seq > (order.next or 0):
             self._stats.truncated += 1
             story.complete = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from indexer.block import Holder
 
@@ -17,6 +19,18 @@ class Place(NamedTuple):
     tier: str
     unit: int
     group: int | None
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What a name was told for, where it stands for nothing yet.
+
+    Attributes:
+        copies: Times it was told.
+    """
+
+    name: int
+    place: Place
+    copies: int
 
 
 _Waiting = dict[int, dict[Place, int]]
@@ -55,6 +69,18 @@ class Claims:
         if not waiting:
             self._waiting.pop(holder, None)
         return taken
+
+    def kept(self, holder: Holder) -> Sequence[Claimed]:
+        """For `restore`."""
+        waiting = self._waiting.get(holder, {})
+        return [
+            Claimed(n, place, c) for n, copies in waiting.items() for place, c in copies.items()
+        ]
+
+    def restore(self, holder: Holder, claimed: Claimed) -> None:
+        """Keep a claim that was kept elsewhere; the holder's own come after."""
+        copies = self._waiting.setdefault(holder, {}).setdefault(claimed.name, {})
+        copies[claimed.place] = claimed.copies
 
     def discard(self, holder: Holder, name: int, tier: str, group: int | None) -> None:
         """One copy is gone."""

@@ -2,8 +2,7 @@
 
 Taking a copy is quick and done at one moment; turning the copy into rows takes long and may be done
 elsewhere. Names and copies are told apart: a block has its names in all tiers, but a number of
-copies in each. Blocks that are smaller than the index's, names that stand for nothing yet and
-shared storage are left out: engines tell those again.
+copies in each. What a holder's `Outline` has is not repeated here.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from indexer.catch_up import CatchUp
 from indexer.engines import vllm
 from indexer.events import Batch
 from indexer.frames import Message
-from indexer.groups import Outline
 from indexer.intake import Intake
 from indexer.ledger import Ledger
 from indexer.order import Order, Verdict
+from indexer.outline import Outline
 from indexer.story import Restored, Story
 
 
@@ -171,6 +171,8 @@ class Feed:
     def connected(self) -> None:
         """The connection is there, for the first time or again."""
         self.stats.connections += 1
+        if self._story.in_doubt and not self._story.lost:
+            self._story.suspend()  # what was proven meanwhile may have ended before this connection
         self.catch_up.reconnected()
 
     def lost(self) -> None:

@@ -54,18 +54,6 @@ class GroupSpec(msgspec.Struct, frozen=True):
     window: int | None
 
 
-class Outline(msgspec.Struct, frozen=True):
-    """What is to be known of an engine beside its blocks.
-
-    Attributes:
-        block_size: Tokens per block that it computes; None where it did not tell.
-        groups: Its KV cache groups, in the order in which it told of them.
-    """
-
-    block_size: int | None
-    groups: Sequence[GroupSpec]
-
-
 Present = Callable[[Need, int], int]
 """Need, number of a block of the group → mask of who has it."""
 

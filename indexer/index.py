@@ -38,6 +38,7 @@ class BlockIndex:
 
     Attributes:
         pieces: Address → blocks of its engine that are smaller than the index's.
+        parked: Address → blocks of its engine that wait for their parent.
         shelves: The tables.
         traits: What is special about some holders.
         claims: Blocks told by names that stand for nothing yet.
@@ -58,6 +59,7 @@ class BlockIndex:
         self.traits = Traits()
         self.claims = Claims()
         self.pieces: Counter[str] = Counter()
+        self.parked: Counter[str] = Counter()
         self._budget = budget or Budget()
         self._names = Names()
         self._holdings: dict[Holder, Holding] = {}
@@ -137,9 +139,9 @@ class BlockIndex:
             return chain
         return next((h.own[name] for h in self._holdings.values() if name in h.own), None)
 
-    def has_room(self, holder: Holder) -> bool:
-        """Whether the budget allows one more block."""
-        return self._budget.room(1, self.bytes, holder.address) > 0
+    def has_room(self, holder: Holder, blocks: int = 1) -> bool:
+        """Whether the budget allows so many more blocks."""
+        return self._budget.room(blocks, self.bytes, holder.address) == blocks
 
     def put(self, holder: Holder, place: Place, name: int, chain: int) -> None:
         """Store one block of which the chain hash is known; there must be room for it."""
@@ -268,13 +270,14 @@ class BlockIndex:
             "repeats": sum(len(counts) for h in holdings for counts in h.repeats.values()),
             "claims": len(self.claims),
             "pieces": self.pieces.total(),
+            "parked": self.parked.total(),
         }
 
     def bytes(self, address: str | None = None) -> int:
         """What the index takes, or what one endpoint has of it, as if it were alone."""
         if address is None:
             return bytes_of(self.sizes())
-        sizes: Counter[str] = Counter(pieces=self.pieces[address])
+        sizes: Counter[str] = Counter(pieces=self.pieces[address], parked=self.parked[address])
         for holder, holding in self._holdings.items():
             if holder.address == address:
                 entries = sum(holding.entries.values())

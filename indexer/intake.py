@@ -10,8 +10,8 @@ import msgspec
 from indexer.block import Holder
 from indexer.events import AllBlocksCleared, Batch, Reason
 from indexer.frames import Message, Queue, model_of
-from indexer.groups import Outline
 from indexer.ledger import Ledger
+from indexer.outline import Outline
 from indexer.rejects import Rejects
 
 MAX_UNNAMED_MESSAGES = 10_000
@@ -166,10 +166,15 @@ class Intake:
         for holder in self.holders:
             self._ledger(holder).drop()
 
-    def restore(self, models: Collection[str], outline: Outline) -> None:
-        """Know what was told in a former process of ours."""
+    def doubt_shared(self) -> None:
+        """Nobody can tell any more what became of what was told of shared storage."""
+        for holder in self.holders:
+            self._ledger(holder).doubt_shared()
+
+    def restore(self, models: Collection[str], outline: Outline) -> bool:
+        """Know what was told in a former process of ours; False if not all had room."""
         self.models.update(models)
-        self._ledger(self._holder).restore(outline)
+        return self._ledger(self._holder).restore(outline)
 
     def suspend(self, cause: object) -> None:
         """Credit nothing that was told until `resume`."""

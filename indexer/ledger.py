@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from indexer.block import GPU, Holder, Identity
+from indexer.budget import PARKED_BLOCKS
 from indexer.claims import Place
 from indexer.events import AllBlocksCleared, BlockRemoved, BlockStored, Event, PoolTold, Reason
-from indexer.groups import Groups, Outline
+from indexer.groups import Groups
 from indexer.hashing import block_hashes, chain_hashes, root, spread_media
 from indexer.index import BlockIndex
+from indexer.kept_pieces import CopiedPieces
+from indexer.outline import Outline
 from indexer.parking import Parking
 from indexer.pieces import Pieces
 from indexer.rejects import Rejects
@@ -28,6 +31,8 @@ class Ledger:
         block_size: Tokens per block as the engine last said; None before its first store.
         rejected: Events, or blocks of them, that did not count, by reason.
         dropped_blocks: Blocks that the budget had no room for since the last clear.
+        shared: Ledgers of shared storage of which the engine told, too.
+        doubted: What left here, where it is such storage, may not have been told.
     """
 
     def __init__(
@@ -41,10 +46,12 @@ class Ledger:
         self.block_size: int | None = None
         self.rejected = Rejects()
         self.dropped_blocks = 0
+        self.shared: set[Ledger] = set()
+        self.doubted = False
         self._index = index
         self._guesses = guesses
         self._storage = storage
-        self._parking = Parking()
+        self._parking = Parking(account=index.parked, address=holder.address)
         self._pieces = Pieces(holder, index)
         self._groups = Groups(index.block_size)
         self._suspended: set[object] = set()
@@ -74,28 +81,46 @@ class Ledger:
 
     def outline(self) -> Outline | None:
         """For `restore`; None where that is not all it takes to go on with the engine's blocks."""
-        if self._pieces or self._index.claims.of(self.holder) or self.refused is not None:
+        if self.refused is not None:
             return None
-        return Outline(self.block_size, tuple(self._groups.specs))
+        return Outline(
+            self.block_size,
+            tuple(self._groups.specs),
+            claims=self._index.claims.kept(self.holder),
+            speaks_of_others=bool(self.shared),
+        )
 
-    def restore(self, outline: Outline) -> None:
-        """Know of the engine what another ledger knew; the index is given its blocks elsewhere."""
+    def copy_pieces(self) -> CopiedPieces:
+        """What is left out of the `outline`, since it may be much."""
+        return self._pieces.copy()
+
+    def restore(self, outline: Outline) -> bool:
+        """Know of the engine what another ledger knew; the index is given its blocks elsewhere.
+
+        False if there was not room for all of it.
+        """
         self._groups.restore(outline.groups)
         self._regroup()
         if outline.block_size is not None:
             self._set_block_size(outline.block_size)
+        fits = self._pieces.restore(outline.pieces)
+        for claimed in outline.claims:
+            fits = fits and self._index.has_room(self.holder)
+            if fits:
+                self._index.claims.restore(self.holder, claimed)
+        return fits
 
     def apply(self, event: Event, model: str) -> None:
         """Take in one event of a stream whose model is `model`."""
         match event:
             case BlockStored():
                 if event.remote and self._storage is not None:
-                    self._storage(model).apply(event, model)
+                    self._hand_on(event, self._storage(model), model)
                 else:
                     self._stored(event, model)
             case BlockRemoved():
                 if event.remote and self._storage is not None:
-                    self._storage(model).apply(event, model)
+                    self._hand_on(event, self._storage(model), model)
                 else:
                     self._removed(event)
             case AllBlocksCleared():
@@ -112,6 +137,12 @@ class Ledger:
         self._index.traits.forget(self.holder)
         self.resume(_GROUPS)
 
+    def doubt_shared(self) -> None:
+        """Nobody can tell any more what became of what the engine told of shared storage."""
+        for storage in self.shared:
+            storage.doubted = True
+        self.shared.clear()
+
     def suspend(self, cause: object) -> None:
         """Credit nothing until this cause is resumed; several streams may feed one holder."""
         self._suspended.add(cause)
@@ -121,6 +152,10 @@ class Ledger:
         self._suspended.discard(cause)
         if not self._suspended:
             self._index.bits.resume(self.holder)
+
+    def _hand_on(self, event: Event, storage: Ledger, model: str) -> None:
+        self.shared.add(storage)
+        storage.apply(event, model)
 
     def _stored(self, event: BlockStored, model: str) -> None:
         kind = event.tier, event.block_size, event.group
@@ -142,13 +177,11 @@ class Ledger:
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._known(parent)
-        if chain is None:
-            chain = self._pieces.chain(parent)
-        if chain is not None or (parent in self._pieces and self._is_small(event)):
+        if chain is not None or self._continues_a_piece(event, parent):
             self._place(event, chain)
         elif self._groups.further(event.group) is not None:
             self._located(event)
-        elif self.dropped_blocks:
+        elif self.dropped_blocks or not self._may_park(event):
             self._drop_tail(event, len(event.names))  # most likely, its parent was left out
         elif dropped := self._parking.park(event, parent):
             self.rejected[Reason.PARKED_OVERFLOW] += dropped
@@ -198,6 +231,7 @@ class Ledger:
 
     def _clear(self) -> None:
         self.dropped_blocks = 0
+        self.doubted = False
         self._parking.clear()
         self._pieces.clear()
         self._guesses.forget(self.holder)
@@ -241,7 +275,8 @@ class Ledger:
 
     def _known(self, name: int) -> int | None:
         """The chain hash behind which blocks with this parent lie."""
-        return self._index.resolve(self.holder, name)
+        chain = self._index.resolve(self.holder, name)
+        return self._pieces.chain(name) if chain is None else chain
 
     def _hold(self, event: BlockStored, chains: Sequence[int]) -> int:
         """Hold the blocks of an event; returns for how many of its names there was room."""
@@ -252,8 +287,11 @@ class Ledger:
         self.rejected[Reason.OVER_BUDGET] += names
         self.dropped_blocks += names * max(1, event.block_size // self._index.block_size)
 
-    def _is_small(self, event: BlockStored) -> bool:
-        return event.block_size < self._index.block_size
+    def _may_park(self, event: BlockStored) -> bool:
+        return self._index.has_room(self.holder, len(event.names) * PARKED_BLOCKS)
+
+    def _continues_a_piece(self, event: BlockStored, parent: int) -> bool:
+        return parent in self._pieces and event.block_size < self._index.block_size
 
     def _fault(self, event: BlockStored) -> Reason | None:
         """Why a store does not count; None if it does, and then others like it do too."""

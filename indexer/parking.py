@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -30,10 +31,21 @@ class Parked(msgspec.Struct):
 
 
 class Parking:
-    """One holder's parked stores, by the name of the parent they wait for."""
+    """One holder's parked stores, by the name of the parent they wait for.
 
-    def __init__(self, max_blocks: int = MAX_PARKED_BLOCKS) -> None:
+    Args:
+        account: Where the blocks of all holders are counted, by address.
+    """
+
+    def __init__(
+        self,
+        max_blocks: int = MAX_PARKED_BLOCKS,
+        account: Counter[str] | None = None,
+        address: str = "",
+    ) -> None:
         self.blocks = 0
+        self._account = Counter() if account is None else account
+        self._address = address
         self._max_blocks = max_blocks
         self._waiting: dict[int, list[Parked]] = {}
         self._parents: dict[int, int] = {}
@@ -43,7 +55,7 @@ class Parking:
         """Keep a store; returns how many older ones gave way."""
         self._waiting.setdefault(parent, []).append(Parked(store, set()))
         self._parents.update(dict.fromkeys(store.names, parent))
-        self.blocks += len(store.names)
+        self._count(len(store.names))
         dropped = 0
         while self.blocks > self._max_blocks:
             dropped += len(self.take(next(iter(self._waiting))))
@@ -53,7 +65,7 @@ class Parking:
         """Hand out, and forget, what waits for this parent."""
         waited = self._waiting.pop(parent, [])
         for parked in waited:
-            self.blocks -= len(parked.store.names)
+            self._count(-len(parked.store.names))
             for name in parked.store.names:
                 if self._parents.get(name) == parent:
                     del self._parents[name]
@@ -64,9 +76,13 @@ class Parking:
         return [name for name in event.names if not self._remove(name, event)]
 
     def clear(self) -> None:
-        self.blocks = 0
+        self._count(-self.blocks)
         self._waiting.clear()
         self._parents.clear()
+
+    def _count(self, more: int) -> None:
+        self.blocks += more
+        self._account[self._address] += more
 
     def _remove(self, name: int, event: BlockRemoved) -> bool:
         parent = self._parents.get(name)

@@ -1,39 +1,23 @@
 """Pieces: engine blocks smaller than the index's, put together to blocks that prompts can match.
 
-A block of the index is there, in a tier, while all the pieces that fill it are there; its name is
-that of its last piece. A piece that is gone is remembered while pieces behind it are left, so that
-the block is there again as soon as the piece is.
+A block of the index is there, in a tier, while all the pieces that fill it are there. Its name is
+made from that of its last piece and is not that name: whoever tells of the piece alone, as shared
+storage and pools do, does not tell of the block. A piece that is gone is remembered while pieces
+behind it are left, so that the block is there again as soon as the piece is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from indexer.block import Holder, MediaId
 from indexer.events import BlockStored
 from indexer.hashing import TOKEN_BYTES, block_hashes
 from indexer.index import BlockIndex
+from indexer.kept_pieces import CopiedPieces, KeptPieces, Piece
 
-
-class _Piece(msgspec.Struct, gc=False):
-    """
-    Attributes:
-        before: Chain hash of the block of the index before the piece's own.
-        parent: Name of the piece before it in its block; None for the first.
-        tokens: Packed ids.
-        media: What lies on it.
-        chain: Chain hash of the block that it fills; None if it is not the last.
-        followers: Names of the pieces behind it in its block.
-    """
-
-    before: int
-    parent: int | None
-    tokens: bytes
-    media: Sequence[MediaId]
-    chain: int | None = None
-    followers: tuple[int, ...] = ()
+_APART = 0x9E3779B97F4A7C15
+"""Sets the name of a block apart from that of its last piece."""
 
 
 class Pieces:
@@ -42,12 +26,16 @@ class Pieces:
     def __init__(self, holder: Holder, index: BlockIndex) -> None:
         self._holder = holder
         self._index = index
-        self._pieces: dict[int, _Piece] = {}
+        self._pieces: dict[int, Piece] = {}
         self._copies: dict[str, dict[int, int]] = {}
         """Tier → piece → copies; only pieces that are there."""
 
     def __len__(self) -> int:
         return len(self._pieces)
+
+    @property
+    def _counts(self) -> bool:
+        return self._index.count_repeats and not self._index.traits.is_shared(self._holder)
 
     def __contains__(self, name: int) -> bool:
         return name in self._pieces
@@ -77,7 +65,7 @@ class Pieces:
                 break
             if name not in self._pieces and not self._index.has_room(self._holder):
                 break
-            piece = self._take_in(name, _Piece(before, parent, tokens, media))
+            piece = self._take_in(name, Piece(before, parent, tokens, media))
             if piece is None:
                 break
             there += self._add(event.tier, name)
@@ -93,7 +81,7 @@ class Pieces:
         copies = self._copies.get(tier, {})
         if name not in copies:
             return []
-        if copies[name] > 1 and self._index.count_repeats:
+        if copies[name] > 1 and self._counts:
             copies[name] -= 1
             return []
         return self._leave(tier, name)
@@ -109,7 +97,29 @@ class Pieces:
         for name in self._copies.pop(tier, {}):
             self._forget(name)
 
-    def _take_in(self, name: int, piece: _Piece) -> _Piece | None:
+    def copy(self) -> CopiedPieces:
+        """For `restore`."""
+        copies = {tier: dict(copies) for tier, copies in self._copies.items()}
+        return CopiedPieces(dict(self._pieces), copies)
+
+    def restore(self, kept: KeptPieces) -> bool:
+        """Know what was kept; the index is given the blocks elsewhere. False if not all had room.
+
+        There are none yet.
+        """
+        fits = True
+        for name, piece in kept.each():
+            if piece.parent is not None and piece.parent not in self._pieces:
+                continue  # there was no room for it
+            if self._index.has_room(self._holder):
+                self._take_in(name, piece)
+            else:
+                fits = False
+        for tier, counts in kept.counts():
+            self._copies[tier] = {n: count for n, count in counts.items() if n in self._pieces}
+        return fits
+
+    def _take_in(self, name: int, piece: Piece) -> Piece | None:
         """The piece of this name and content; one of other content is withdrawn.
 
         None if that took the piece before it away too.
@@ -157,13 +167,13 @@ class Pieces:
             return []
         ends = self._complete(tier, name)
         for end, chain in ends:
-            self._index.store(self._holder, tier, [end], [chain])
+            self._index.store(self._holder, tier, [end ^ _APART], [chain])
         return [chain for _, chain in ends]
 
     def _leave(self, tier: str, name: int) -> list[int]:
         gone: list[int] = []
         for end, _ in self._complete(tier, name):
-            gone += self._index.remove(self._holder, tier, [end])
+            gone += self._index.remove(self._holder, tier, [end ^ _APART])
         del self._copies[tier][name]
         self._forget(name)
         return gone
@@ -201,7 +211,7 @@ class Pieces:
                 before.followers = tuple(other for other in before.followers if other != name)
             name = piece.parent
 
-    def _parts(self, name: int) -> list[_Piece]:
+    def _parts(self, name: int) -> list[Piece]:
         """The pieces of a block up to this one, in order."""
         parts = []
         at: int | None = name
@@ -212,7 +222,7 @@ class Pieces:
         return parts[::-1]
 
 
-def _joined(parts: Sequence[_Piece]) -> list[MediaId]:
+def _joined(parts: Sequence[Piece]) -> list[MediaId]:
     """Media of a whole block; of two neighbours, the last item of one may go on in the other."""
     media: list[MediaId] = []
     for part in parts:

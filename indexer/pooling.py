@@ -230,6 +230,11 @@ class PooledLedger(Ledger):
         if not self._is_elsewhere(event):
             super()._located(event)
 
+    def _store(self, event: BlockStored, parent: int | None) -> None:
+        # Of a part of a block there is nothing to learn: the pool's word is for whole ones.
+        if event.block_size >= self._index.block_size or not self._is_elsewhere(event):
+            super()._store(event, parent)
+
     def _hold(self, event: BlockStored, chains: Sequence[int]) -> int:
         if self._is_elsewhere(event):
             self._pooling.teach(self._pooling.models[self.holder], event.names, chains)

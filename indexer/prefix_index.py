@@ -17,11 +17,11 @@ from indexer.budget import Budget
 from indexer.engines import pool, vllm
 from indexer.events import Batch, Reason
 from indexer.feed import Feed, Source
-from indexer.groups import Outline
 from indexer.hashing import block_hashes, root
 from indexer.holders import HolderBits
 from indexer.index import BlockIndex
 from indexer.ledger import Ledger
+from indexer.outline import Outline
 from indexer.pooling import PooledLedger, Pooling, PoolLedger
 from indexer.remembered import RememberedHashes
 from indexer.speculative import GuessStats, Speculative, Ticket
@@ -279,8 +279,26 @@ class PrefixIndex:
         """The least trust among the holder's streams; partial if it has none.
 
         A stream over which nothing came counts only where there is no other: an engine either
-        listens or connects, and it may be expected both ways.
+        listens or connects, and it may be expected both ways. Nobody is exact who can read from
+        storage that was told of by streams that are not.
         """
+        own = self._own_trust(holder)
+        if own is Trust.EXACT and any(map(self._is_doubted, self._models(holder))):
+            return Trust.PARTIAL
+        return own
+
+    def _is_doubted(self, model: str) -> bool:
+        """Whether what is in a model's shared storage may be gone."""
+        storage = shared_by(model)
+        ledger = self._ledgers.get(storage)
+        if ledger is None or not self._index.blocks(storage):
+            return False
+        told_by = [h for h, other in self._ledgers.items() if ledger in other.shared]
+        if any(storage in feed.holders for feed in self._feeds):
+            told_by.append(storage)
+        return ledger.doubted or any(self._own_trust(h) is not Trust.EXACT for h in told_by)
+
+    def _own_trust(self, holder: Holder) -> Trust:
         feeds = [feed for feed in self._feeds if holder in feed.holders]
         heard = [feed for feed in feeds if feed.order.next is not None]
         found = {feed.trust for feed in heard or feeds}
@@ -376,6 +394,8 @@ class PrefixIndex:
         ledger = self._ledgers.pop(holder, None)
         if ledger is not None:
             self._ended.update(ledger.rejected)
+            ledger.doubt_shared()
+            ledger.drop()
         self._guesses.forget(holder)
         if self.pooling is not None:
             self.pooling.forget(holder)

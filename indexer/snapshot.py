@@ -2,7 +2,8 @@
 
 It says of each stream where it was in the engine's sequence and when the engine's process had
 started. What is restored is credited only once the engine is proven to be that process, by its
-metrics, by what it replays or, where it tells no start, by the number of its next message.
+metrics, by what it replays or, where it tells no start, by the number of its next message. Until
+then it is kept on as it was.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from indexer import dump
 from indexer.block import Holder, Trust
 from indexer.dump import Copy, Rows
 from indexer.feed import Feed
-from indexer.groups import Outline
+from indexer.kept_pieces import CopiedPieces
+from indexer.outline import Outline
 from indexer.prefix_index import PrefixIndex
 from indexer.story import Restored
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"warmroute index\n"
 MAX_AGE_S = 900.0
 """After so long an engine that works has replaced most of what it had."""
@@ -71,6 +73,7 @@ class Taken(msgspec.Struct):
 
     block_size: int
     streams: Sequence[Stream]
+    pieces: Sequence[CopiedPieces]
     blocks: Copy
 
 
@@ -82,14 +85,22 @@ def take(index: PrefixIndex, process_start: Callable[[str], float | None]) -> Ta
         if stream is not None:
             streams[feed.source.holder] = stream
     blocks = dump.copy(index.blocks, streams)
-    return Taken(index.block_size, [streams[holder] for holder in blocks.holders], blocks)
+    order = dict.fromkeys((*blocks.holders, *streams))  # those without blocks come last
+    pieces = [index.ledgers[holder].copy_pieces() for holder in order]
+    return Taken(index.block_size, [streams[holder] for holder in order], pieces, blocks)
 
 
 def encode(taken: Taken, written_at: float) -> bytes:
     """Takes long for a large index, and touches nothing of it."""
     rows = list(dump.rows(taken.blocks))
-    body = msgspec.msgpack.encode(Snapshot(written_at, taken.block_size, taken.streams, rows))
+    streams = list(map(_whole, taken.streams, taken.pieces))
+    body = msgspec.msgpack.encode(Snapshot(written_at, taken.block_size, streams, rows))
     return MAGIC + bytes([FORMAT]) + xxhash.xxh3_128_digest(body) + body
+
+
+def _whole(stream: Stream, pieces: CopiedPieces) -> Stream:
+    outline = msgspec.structs.replace(stream.outline, pieces=pieces.kept())
+    return msgspec.structs.replace(stream, outline=outline)
 
 
 def decode(data: bytes, block_size: int, now: float) -> Snapshot:
@@ -131,8 +142,11 @@ def restore(index: PrefixIndex, snapshot: Snapshot, feeds: Mapping[int, Feed]) -
     for position, feed in feeds.items():
         stream = snapshot.streams[position]
         was = stream.was
-        if position in full:
-            was = msgspec.structs.replace(was, complete=False)
+        was = msgspec.structs.replace(
+            was,
+            complete=was.complete and position not in full,
+            heard_until=_heard_until(snapshot, stream),
+        )
         feed.restore(was, stream.models, stream.outline)
     return len(feeds)
 
@@ -147,8 +161,14 @@ def matching(snapshot: Snapshot, feeds: Sequence[Feed]) -> Mapping[int, Feed]:
     return {
         position: feed
         for position, stream in enumerate(snapshot.streams)
-        if (feed := found.get((Holder(stream.address, stream.rank), stream.endpoint)))
+        if snapshot.written_at - _heard_until(snapshot, stream) <= MAX_AGE_S
+        and (feed := found.get((Holder(stream.address, stream.rank), stream.endpoint)))
     }
+
+
+def _heard_until(snapshot: Snapshot, stream: Stream) -> float:
+    until = stream.was.heard_until
+    return snapshot.written_at if until is None else until
 
 
 def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stream | None:
@@ -157,18 +177,22 @@ def _stream(index: PrefixIndex, feed: Feed, process_start: float | None) -> Stre
     if (
         source.shared
         or source.tiers
-        or feed.trust is Trust.STALE
+        or (feed.trust is Trust.STALE and feed.restored is None)
         or outline is None
         or progress is None
     ):
         return None
     state = index.state(source.holder)
-    complete = feed.is_complete and not (state.parked_blocks or state.dropped_blocks)
+    pooled = index.pooling is not None and source.holder in index.pooling.elsewhere
+    lacks = state.parked_blocks or state.dropped_blocks or outline.speaks_of_others or pooled
+    was = Restored(progress, feed.is_complete and not lacks, process_start)
+    if feed.restored is not None:
+        was = msgspec.structs.replace(feed.restored, progress=progress, complete=was.complete)
     return Stream(
         address=source.holder.address,
         rank=source.holder.rank,
         endpoint=source.endpoint,
         models=sorted(feed.models),
         outline=outline,
-        was=Restored(progress, complete, process_start),
+        was=was,
     )

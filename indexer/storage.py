@@ -54,21 +54,27 @@ class StorageLedger(Ledger):
         super()._stored(event, model)
 
     def _continued(self, event: BlockStored, parent: int) -> None:
-        chain = self._index.resolve(self.holder, parent)
-        if chain is None:
-            self._located(event)
-        else:
+        chain = self._known(parent)
+        if chain is not None or self._continues_a_piece(event, parent):
             self._place(event, chain)
+        else:
+            self._located(event)
 
     def _located(self, event: BlockStored) -> None:
         place = Place(SHARED_STORAGE, event.block_size // self._index.block_size, None)
         for name in event.names:
+            if name in self._pieces:
+                self._pieces.locate(SHARED_STORAGE, name)
+                continue
             reason = self._index.claim(self.holder, place, name)
             if reason is not None:
                 self.rejected[reason] += 1
 
     def _removed(self, event: BlockRemoved) -> None:
-        self._index.remove(self.holder, SHARED_STORAGE, event.names)
+        event = msgspec.structs.replace(event, tier=SHARED_STORAGE, group=None)
+        self._take_away(event, event.names)
+        if not self._index.blocks(self.holder) and not self._index.claims.of(self.holder):
+            self.doubted = False
 
     def _cleared(self, tier: str | None) -> None:
         self._clear()

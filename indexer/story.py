@@ -7,9 +7,9 @@ from collections.abc import Collection
 import msgspec
 
 from indexer.frames import Message
-from indexer.groups import Outline
 from indexer.intake import Effect, Intake
 from indexer.order import Order, Progress
+from indexer.outline import Outline
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -19,11 +19,13 @@ class Restored(msgspec.Struct, frozen=True):
         progress: Where it was in the engine's sequence.
         complete: Nothing of the engine's story was missing.
         process_start: When the engine's process started, in seconds since the epoch, if told.
+        heard_until: When it was followed last, likewise; None: until it was written down.
     """
 
     progress: Progress
     complete: bool
     process_start: float | None
+    heard_until: float | None = None
 
 
 class Story:
@@ -58,10 +60,14 @@ class Story:
     def note(self, effect: Effect) -> None:
         """What was applied leaves no doubt about the past, or raises one."""
         if effect is not Effect.NONE:
+            if effect is Effect.CLEARED and not self.complete:
+                self._intake.doubt_shared()  # a clear is of the engine's own blocks
             self.complete = effect is Effect.CLEARED
 
-    def forget(self) -> None:
+    def forget(self, *, is_retold: bool = False) -> None:
         """It is another engine's from now on, or is about to be told anew."""
+        if not is_retold:
+            self._intake.doubt_shared()
         self.order.forget()
         self.complete = self.in_doubt = False
         self._intake.drop()
@@ -89,7 +95,6 @@ class Story:
         """Go on where a former process of ours stopped; see `Feed.restore`."""
         self.order.restore(restored.progress)
         self.stats.last_seq = restored.progress.last_seq
-        self.complete = restored.complete
         self.restored = restored
-        self._intake.restore(models, outline)
+        self.complete = self._intake.restore(models, outline) and restored.complete
         self.suspend()

@@ -64,6 +64,7 @@ def request(record: Record, asked: Request) -> None:
     record.model = asked.asked_model[:MAX_NAME]
     record.target_model = asked.model[:MAX_NAME]
     record.rewritten_by = asked.rewritten_by
+    record.prompts = asked.prompts
     record.priority = asked.priority
 
 
@@ -76,7 +77,7 @@ def account(record: Record, asked: Request, facts: Facts) -> None:
 
 def refusal(record: Record, error: RouterError) -> None:
     """Why it goes nowhere, and who was dropped on the way to that."""
-    record.refused = str(error)[:MAX_TEXT]
+    record.refused, record.status = str(error)[:MAX_TEXT], error.status
     record.dropped = [_named(step) for step in error.dropped if isinstance(step, Dropped)]
 
 
@@ -90,16 +91,28 @@ def decision(record: Record, facts: Facts, made: Decision) -> None:
     shown = len(made.primary.totals)
     record.candidates = shown + sum(len(step.addresses) for step in made.primary.dropped)
     record.fallbacks = tuple(_fallbacks(facts, made))
-    _prefix(record, facts, made, primary)
     record.prefill = _stage(made.prefill)
     record.encode = _stage(made.encode)
+    _prefix(record, facts, made)
 
 
 def short(record: Record) -> str:
     """The decision in one line of ASCII, for a response header."""
+    parts = _refused(record) if record.refused is not None else _picked(record)
+    parts |= {"took-ms": f"{record.took_ms:.2f}", "id": record.request_id}
+    text = "; ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
+    return text.encode("ascii", "replace").decode()
+
+
+def _refused(record: Record) -> dict[str, object]:
+    dropped = ",".join(f"{step.filter}:{len(step.addresses)}" for step in record.dropped)
+    return {"refused": record.status, "dropped": dropped or None}
+
+
+def _picked(record: Record) -> dict[str, object]:
     endpoint = record.endpoint or ""
     held = record.prefix.get(endpoint)
-    parts = {
+    return {
         "endpoint": endpoint,
         "prefill": record.prefill.endpoints[0] if record.prefill else None,
         "profile": record.profile,
@@ -108,10 +121,7 @@ def short(record: Record) -> str:
         "blocks": f"{held.speculative if held else 0}/{record.total_blocks}",
         "cached": record.predicted_cached_tokens,
         "tokens": record.prompt_tokens,
-        "took-ms": f"{record.took_ms:.2f}",
     }
-    text = "; ".join(f"{name}={value}" for name, value in parts.items() if value is not None)
-    return text.encode("ascii", "replace").decode()
 
 
 def dropped(
@@ -126,7 +136,7 @@ def dropped(
     return msgspec.structs.replace(made, left_out=(gone, *made.left_out))
 
 
-def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> None:
+def _prefix(record: Record, facts: Facts, made: Decision) -> None:
     """What is held of the prompt, and by whom."""
     tokens, match = facts.get(Tokens), facts.get(PrefixMatch)
     if tokens is None:
@@ -137,7 +147,7 @@ def _prefix(record: Record, facts: Facts, made: Decision, primary: Outcome) -> N
     record.total_blocks, record.block_size = match.total_blocks, match.block_size
     record.prefix, record.prefix_producer = match.held, facts.producer_of(PrefixMatch)
     if len(match.held) > MAX_ADDRESSES:
-        record.prefix = {a: held for a, held in match.held.items() if a in primary.totals}
+        record.prefix = {a: held for a in _named_in(record) if (held := match.held.get(a))}
     # A cache that counts is that of the endpoint that computes the prompt.
     computing = made.endpoint if made.prefill is None else made.prefill.endpoint
     record.predicted_cached_tokens = _reusable(computing, tokens, match)
@@ -185,6 +195,15 @@ def _fallbacks(facts: Facts, made: Decision) -> Iterator[str]:
         yield "its load is not known: it was never scraped"
     elif not endpoint.metrics.tell(facts.now):
         yield "its load is not known: its last scrape is old"
+
+
+def _named_in(record: Record) -> Mapping[str, None]:
+    """Addresses that a record tells of as candidates or picks, of every stage."""
+    named = dict.fromkeys((record.endpoint or "", *record.totals))
+    for stage in (record.prefill, record.encode):
+        if stage is not None:
+            named |= dict.fromkeys((*stage.endpoints, *stage.totals))
+    return named
 
 
 def _bounded(outcome: Outcome) -> Outcome:

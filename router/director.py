@@ -106,7 +106,11 @@ class Director:
             describe.request(record, request)
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            self._refused(record, error, headers)
+            self._refusal(record, error, headers)
+            record.took_ms = (self._clock() - record.at) * 1e3
+            if self._explains(headers):
+                error.answer_headers = {names.DECISION: describe.short(record)}
+            self._observer.refused(record, error)
             raise
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
         describe.account(record, request, facts)
@@ -120,7 +124,7 @@ class Director:
         routed = Routed(record, request, decision, added, leases, sampled=sampled)
         if self._policy.emit_scores and record.scores:
             routed.scores = record.totals
-        if self._policy.explains and names.EXPLAIN in headers:
+        if self._explains(headers):
             routed.answer_headers[names.DECISION] = describe.short(record)
         return routed
 
@@ -128,7 +132,8 @@ class Director:
         """A request was refused before there was anything to decide."""
         request_id = headers.get(names.REQUEST_ID) or uuid.uuid4().hex
         record = describe.arrived(request_id, self._clock(), headers, None)
-        self._refused(record, error, headers)
+        self._refusal(record, error, headers)
+        self._observer.refused(record, error)
 
     def responded(
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
@@ -156,6 +161,8 @@ class Director:
             if routed.models is not None and self._policy.rename_answers:
                 encoding = headers.get(names.CONTENT_ENCODING, "")
                 routed.renamer = renamer(content_type, encoding, *routed.models)
+        # What is not shown is taken to come in full.
+        routed.whole = routed.reading is Reading.NOTHING
         return routed.reading
 
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
@@ -163,6 +170,7 @@ class Director:
         if data:
             routed.record.response_bytes += len(data)
             self._clocked(routed)
+        routed.whole = routed.whole or end
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
         return data if routed.renamer is None else routed.renamer.feed(data, end=end)
@@ -176,14 +184,13 @@ class Director:
             record.usage = routed.usage.usage
             record.usage_unreadable = routed.usage.unreadable
         record.duration_ms = (self._clock() - record.at) * 1e3
-        record.completed = record.status is not None
+        record.completed = routed.whole
         self._observer.ended(record)
 
-    def _refused(self, record: Record, error: RouterError, headers: Mapping[str, str]) -> None:
+    def _refusal(self, record: Record, error: RouterError, headers: Mapping[str, str]) -> None:
         # What was read says itself which API it speaks.
         record.kind = record.kind or api_of(headers, self.lineup.apis)
         describe.refusal(record, error)
-        self._observer.refused(record, error)
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""
@@ -262,6 +269,9 @@ class Director:
         new = self.newcomers.held_back(endpoints, facts)
         if new:
             facts.put(HeldBack(new))
+
+    def _explains(self, headers: Mapping[str, str]) -> bool:
+        return self._policy.explains and names.EXPLAIN in headers
 
     def _sampled(self) -> bool:
         one_in = self._policy.usage_sample

@@ -15,7 +15,7 @@ failing (no tokens, no events) is no error: see router.producers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -25,6 +25,7 @@ class RouterError(Exception):
     Attributes:
         stage: The stage that had nobody, where a request has several.
         dropped: What each step took out until nobody was left, for the record.
+        answer_headers: Set on the refusal besides.
     """
 
     status: ClassVar[int] = 500
@@ -33,6 +34,7 @@ class RouterError(Exception):
 
     stage: str = ""
     dropped: Sequence[object] = ()
+    answer_headers: Mapping[str, str] = {}
 
 
 class BadRequest(RouterError):

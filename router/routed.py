@@ -39,6 +39,8 @@ class Routed:
         usage: Reads it.
         renamer: Gives the answer the client's name of the model back.
         answer_headers: Set on the answer.
+        whole: The answer came in full, as far as the data plane shows; where its body comes here,
+            that is once the last piece was here.
         chunk_at: Unix time of the last piece of its answer.
     """
 
@@ -68,6 +70,7 @@ class Routed:
         self.answer_headers: dict[str, str] = {}
         self._of_first_pick = decision.response_headers
         self.chunk_at = 0.0
+        self.whole = False
 
     def prefilled(self, *, failed: bool) -> None:
         """The sidecar of who answers told what became of the prefill."""

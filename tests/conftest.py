@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from hypothesis import HealthCheck, settings
 
-from hypothesis import settings
-
-settings.register_profile("ci", deadline=None, print_blob=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any machine")

@@ -75,11 +75,11 @@ class Encoder:
                 tokenizer = Tokenizer.from_buffer(content)
             else:
                 tokenizer = _convert(directory)
+            return cls(tokenizer, content, cache_bytes=cache_bytes, prove=prove)
         except Exception as error:  # both libraries raise bare Exception for files they dislike
             reason = " ".join(str(error).split())
             missing = "" if path.exists() else "not there, and no substitute: "
             raise ModelError(f"{path}: {missing}{reason}") from error
-        return cls(tokenizer, content, cache_bytes=cache_bytes, prove=prove)
 
     @property
     def vocab_size(self) -> int:

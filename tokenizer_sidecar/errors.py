@@ -5,6 +5,7 @@
       InvalidText                 the text is not Unicode: it holds half a surrogate pair
     Unsupported                   legal, but the ids cannot be known here
       MediaContent                those of the first message with media and what follows cannot
+    Panic                         a library gave up on a file or a text it was not made for
     Unproven                      a shortcut may give other ids than the engine: it is not taken
 
 Where engines differ between releases, the lenient reading wins: ids for a body that the engine then
@@ -12,6 +13,11 @@ refuses cost nothing, a refusal of a body that the engine accepts costs a cache 
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class ModelError(Exception):
@@ -36,3 +42,20 @@ class MediaContent(Unsupported):
 
 class Unproven(Exception):
     """The message says what about the tokenizer stands against it."""
+
+
+class Panic(Exception):
+    """The message is the library's."""
+
+
+def without_panics(call: Callable[[], Result]) -> Result:
+    """The call's result. Raises Panic where a library in Rust raises what is no Exception: nobody
+    who handles errors would catch that."""
+    try:
+        return call()
+    except Exception:
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Panic(" ".join(str(error).split())) from error

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import inf
 from typing import TypeVar
+
+from tokenizer_sidecar.errors import without_panics
 
 Result = TypeVar("Result")
 
@@ -49,7 +52,7 @@ class Lane:
         if loop.time() >= expires_at:
             self._free.release()
             raise Expired
-        running = loop.run_in_executor(self._executor, work)
+        running = loop.run_in_executor(self._executor, partial(without_panics, work))
         # The thread of a cancelled call may be busy for longer; the next then waits for it there.
         running.add_done_callback(lambda _: self._free.release())
         return await running

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import structlog
 
 from tokenizer_sidecar.cache import CacheStats
-from tokenizer_sidecar.errors import ModelError
+from tokenizer_sidecar.errors import ModelError, Panic, without_panics
 from tokenizer_sidecar.renderers import AnyRenderer, load
 from tokenizer_sidecar.stats import Stats
 
@@ -89,8 +90,9 @@ class Models:
         while True:
             try:
                 directory = self._directories[name]
-                renderer = await loop.run_in_executor(executor, self._load_one, directory)
-            except ModelError as error:
+                load = partial(self._load_one, directory)
+                renderer = await loop.run_in_executor(executor, partial(without_panics, load))
+            except (ModelError, Panic) as error:
                 failures += 1
                 wait_s = self._backoff.wait_s(failures)
                 self._stats.load_failures[name] += 1

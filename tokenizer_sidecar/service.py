@@ -14,6 +14,7 @@ import structlog
 
 from tokenizer_sidecar import answer
 from tokenizer_sidecar.answer import refusal
+from tokenizer_sidecar.errors import without_panics
 from tokenizer_sidecar.lanes import Busy, Expired, Lane
 from tokenizer_sidecar.models import Models
 from tokenizer_sidecar.pb.tokenizer_pb2 import (
@@ -122,7 +123,9 @@ class Service:
             return None
         started = time.perf_counter()
         try:
-            reply = self._unavailable(request) or self._worked(*self._work(request))
+            reply = self._unavailable(request) or self._worked(
+                *without_panics(partial(self._work, request))
+            )
         except Exception as error:  # the edge: no request may end the stream of the others
             reply = _failed(request, error)
         self._count(reply, time.perf_counter() - started)

@@ -33,21 +33,31 @@ SERVICES = frozenset({"up", "serve", "tokenizer", "engine", "conductor", "pd-sid
 INTERRUPTED = 130
 """What a shell reports of a command that ended by Ctrl-C."""
 
+UNREAD = 141
+"""What a shell reports of a command whose output nobody reads any more, as in ``| head``."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit code; 1 with one line where it cannot start, 130 where it
-    was interrupted before it could say how to end. A service that SIGTERM reaches as early as that
-    has ended as it was told to: with 0."""
+    was interrupted before it could say how to end, 141 where its output is read no further. A
+    service that SIGTERM reaches before it could say how to end has ended as it was told to: with 0.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     before = signal.getsignal(signal.SIGTERM)
     try:
         if _chosen(arguments) in SERVICES:
             signal.signal(signal.SIGTERM, _end)
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # What is left to print would raise once more at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     finally:
         signal.signal(signal.SIGTERM, before)
+    return code
 
 
 def _end(*_: object) -> None:

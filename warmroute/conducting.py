@@ -20,6 +20,7 @@ from router.producers.prefix import PrecisePrefix
 from warmroute.errors import StartError
 from warmroute.event_follower import EventFollower
 from warmroute.serve import Options
+from warmroute.snapshots import Snapshots
 
 
 class Conducting:
@@ -37,12 +38,14 @@ class Conducting:
         pool: Pool,
         context: Context,
         options: Options,
+        kept: Snapshots | None = None,
     ) -> None:
         self.made_of = (motor, prefix)
         self._motor = motor
         self._prefix = prefix
         self._follower = follower
         self._options = options
+        self._kept = kept
         index = prefix.index
         self._conductor = Conductor(self._new_index, index, PoolFleet(pool, index, motor))
         self._service = ConductorService(
@@ -55,6 +58,8 @@ class Conducting:
         """Open the port. Raises StartError."""
         self._prefix.registered = self._sources
         self._service.restore()
+        if self._kept is not None:
+            self._kept.restore()  # of the engines that are registered, whose streams are open now
         await self._runner.setup()
         host, port = self._options.bind_address, self._motor.port
         try:

@@ -19,7 +19,7 @@ from indexer.sockets import Context
 from warmroute import flags, log
 from warmroute.errors import StartError
 from warmroute.running import run as run_service
-from warmroute.snapshots import check_folder
+from warmroute.snapshots import ConductorSnapshots, check_folder
 
 DEFAULT_PORT = 13333
 
@@ -30,6 +30,7 @@ class Options(msgspec.Struct, frozen=True):
     host: str
     port: int
     state_dir: Path | None
+    state_interval_s: float
     index_bytes: int | None
     index_bytes_per_endpoint: int | None
 
@@ -40,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="address of the API")
     add("--port", type=flags.port, default=DEFAULT_PORT, help="port of the API")
     add("--log-format", choices=("json", "text"), default="text")
-    add("--state-dir", type=Path, metavar="DIR", help="keep registrations here")
+    add("--state-dir", type=Path, metavar="DIR", help="keep registrations and indexes here")
+    add("--state-interval", type=flags.duration, default=20.0, help="between two savings")
     flags.add_index_bytes(parser)
 
 
@@ -51,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         port=arguments.port,
         state_dir=arguments.state_dir,
+        state_interval_s=arguments.state_interval,
         index_bytes=arguments.index_bytes or None,
         index_bytes_per_endpoint=arguments.index_bytes_per_endpoint or None,
     )
@@ -71,13 +74,21 @@ async def serve(options: Options, ready: Callable[[], None], stop: asyncio.Event
         )
 
     context: Context = zmq.Context()
-    service = ConductorService(Conductor(new_index), context, options.state_dir)
+    conductor = Conductor(new_index)
+    service = ConductorService(conductor, context, options.state_dir)
+    kept = ConductorSnapshots(options.state_dir, conductor) if options.state_dir else None
     try:
         service.restore()
         async with asyncio.TaskGroup() as group:
-            watch = group.create_task(service.run())
+            beside = [group.create_task(service.run())]
+            if kept is not None:
+                kept.restore()
+                beside.append(group.create_task(kept.run(options.state_interval_s)))
             await serve_api(service, options.host, options.port, ready, stop)
-            watch.cancel()
+            for task in beside:
+                task.cancel()
+        if kept is not None:
+            await kept.save()
     finally:
         service.close()
         context.destroy(linger=0)

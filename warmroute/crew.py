@@ -22,7 +22,7 @@ from warmroute.errors import StartError
 from warmroute.event_follower import EventFollower
 from warmroute.parts import Parts
 from warmroute.polling import Polling
-from warmroute.snapshots import Snapshots
+from warmroute.snapshots import Snapshots, of_router
 
 RELEASE_S = 2.0
 """How long a socket that was closed may take to free its port."""
@@ -134,7 +134,7 @@ class Crew:
 
     async def _follow(self, prefix: PrecisePrefix, side: _Side, give_up_at: float) -> None:
         pool, options = self._parts.pool, self._parts.options
-        kept = None if options.state_dir is None else Snapshots(options.state_dir, prefix, pool)
+        kept = None if options.state_dir is None else of_router(options.state_dir, prefix, pool)
         while side.follower is None:
             try:
                 side.follower = EventFollower(self._context, prefix, pool)
@@ -169,6 +169,7 @@ class Crew:
                 self._parts.pool,
                 self._context,
                 self._parts.options,
+                side.snapshots,
             )
             await conducting.start(self._group)
             self._conducting = conducting

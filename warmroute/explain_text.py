@@ -17,6 +17,9 @@ _LIST_HEAD = (
     "all ms", "",
 )  # fmt: skip
 
+MAX_ROWS = 20
+"""Candidates in a table; the record itself has more of a large pool."""
+
 _SHOWN = 24
 """Characters of a name in the list."""
 
@@ -30,6 +33,7 @@ def explained(record: Record) -> Iterator[str]:
     """Where one request went, and why."""
     yield from _summary(record)
     if record.endpoint is None:
+        yield from map(_dropped, record.dropped)
         return
     yield ""
     yield f"profile {plain(record.profile)} picks {record.endpoint}"
@@ -50,7 +54,7 @@ def _line(record: Record) -> tuple[str, ...]:
         record.served or record.endpoint or NONE,
         _number(record.prompt_tokens),
         _number(record.predicted_cached_tokens),
-        _number(record.usage.cached_tokens if record.usage else None),
+        _number(record.reported_cached_tokens),
         _number(record.status),
         f"{record.took_ms:.1f}",
         NONE if record.duration_ms is None else f"{record.duration_ms:.0f}",
@@ -61,21 +65,28 @@ def _line(record: Record) -> tuple[str, ...]:
 def _summary(record: Record) -> Iterator[str]:
     target = record.target_model
     rewritten = f", sent as {target} by {record.rewritten_by}" if record.rewritten_by else ""
-    yield plain(
-        f"{_time(record.at)}  {record.request_id}  {record.kind}, model {record.model}{rewritten}"
-    )
+    model = f"model {record.model}" if record.model else "no model named"
+    yield plain(f"{_time(record.at)}  {record.request_id}  {record.kind}, {model}{rewritten}")
     if record.refused is not None:
-        yield plain(f"refused: {record.refused}")
+        status = f" with {record.status}" if record.status else ""
+        yield plain(f"refused{status}: {record.refused}")
+        yield from _times(record)
         return
     yield f"went to   {record.endpoint}{_stages(record)}"
     yield f"prompt    {_prompt(record)}"
     yield f"answer    {_answer(record)}"
-    times = ", ".join(f"{plain(stage)} {ms:.2f}" for stage, ms in record.times_ms.items())
-    yield f"pick      {record.took_ms:.2f} ms: {times}"
+    yield from _times(record)
     for fallback in record.fallbacks:
         yield f"note      {plain(fallback)}"
     if record.served is not None:
         yield f"note      {record.served} answered: the one picked could not be reached"
+
+
+def _times(record: Record) -> Iterator[str]:
+    """What each stage took; nothing of a request that reached none."""
+    times = ", ".join(f"{plain(stage)} {ms:.2f}" for stage, ms in record.times_ms.items())
+    if times:
+        yield f"pick      {record.took_ms:.2f} ms: {times}"
 
 
 def _stages(record: Record) -> str:
@@ -92,8 +103,11 @@ def _prompt(record: Record) -> str:
     )
     blocks = f"{record.total_blocks} blocks of {record.block_size}"
     cached = _number(record.predicted_cached_tokens)
-    reported = record.usage.cached_tokens if record.usage else None
+    reported = record.reported_cached_tokens
     engine = "the engine did not say" if reported is None else f"the engine reports {reported}"
+    if record.prompts > 1:
+        tokens = f"{tokens.removesuffix(', ')} in the first of {record.prompts} prompts, "
+        engine = "the engine counts all of them"
     return f"{tokens}{blocks}; {cached} tokens expected from the cache, {engine}"
 
 
@@ -101,7 +115,9 @@ def _answer(record: Record) -> str:
     if record.status is None:
         return "none yet" if record.duration_ms is None else "none came"
     told = f"status {record.status}"
-    return told if record.duration_ms is None else f"{told} after {record.duration_ms:.0f} ms"
+    if record.duration_ms is None:
+        return told
+    return f"{told} after {record.duration_ms:.0f} ms{'' if record.completed else ', cut short'}"
 
 
 def _candidates(
@@ -114,6 +130,9 @@ def _candidates(
     columns = (f"{name} x{weight}" for name, weight in zip(names, weights, strict=True))
     head = ("  endpoint", "total", *columns, "holds")
     ranked = sorted(told.totals, key=lambda a: (-told.totals[a], a != picked))
+    shown = ranked[:MAX_ROWS]
+    if picked in ranked[MAX_ROWS:]:
+        shown[-1] = picked
     rows = [
         (
             f"{'>' if address == picked else ' '} {address}",
@@ -121,9 +140,11 @@ def _candidates(
             *(_score(told, scorer, address) for scorer in scorers),
             _held(prefix.get(address)),
         )
-        for address in ranked
+        for address in shown
     ]
     yield from table(head, rows)
+    if len(ranked) > len(shown):
+        yield f"  … and {len(ranked) - len(shown)} more"
     yield from map(_dropped, told.dropped)
 
 
@@ -142,7 +163,9 @@ def _held(held: HeldPrefix | None) -> str:
 
 def _dropped(step: Dropped) -> str:
     why = f": {step.why}" if step.why else ""
-    return plain(f"  {step.filter} dropped {', '.join(step.addresses)}{why}")
+    more = len(step.addresses) - MAX_ROWS
+    others = f" and {more} more" if more > 0 else ""
+    return plain(f"  {step.filter} dropped {', '.join(step.addresses[:MAX_ROWS])}{others}{why}")
 
 
 def _time(unix_s: float) -> str:

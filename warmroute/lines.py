@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from warmroute.tables import plain
+
 EVENT = "request.ended"
 
 PROBE_ID = "warmroute-up"
@@ -43,7 +45,7 @@ def request_line(event: str) -> str | None:
     if ended.event != EVENT or ended.request_id == PROBE_ID:
         return None
     if ended.refused is not None:
-        return f"{ended.kind:<10}  refused  {ended.refused}"
+        return plain(f"{ended.kind:<10}  refused  {ended.refused}")
     scores = "  ".join(f"{name} {value:.2f}" for name, value in ended.scores.items())
     return (
         f"{ended.kind:<10}  {ended.endpoint or UNKNOWN:<16}  {_number(ended.status)}  "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,7 +13,9 @@ import structlog
 
 from indexer import snapshot
 from indexer.central import Key
-from indexer.snapshot import NotUsable, Taken
+from indexer.conductor.conductor import Conductor
+from indexer.prefix_index import PrefixIndex
+from indexer.snapshot import NotUsable, Stream, Taken
 from router.pool.pool import Pool
 from router.producers.prefix import PrecisePrefix
 from warmroute.errors import StartError
@@ -28,7 +30,7 @@ def check_folder(folder: Path) -> None:
 
 
 class Snapshots:
-    """One index's file in a folder.
+    """One index's file.
 
     Attributes:
         path: The file.
@@ -37,22 +39,25 @@ class Snapshots:
 
     def __init__(
         self,
-        folder: Path,
-        prefix: PrecisePrefix,
-        pool: Pool,
+        path: Path,
+        index: PrefixIndex,
+        *,
+        process_start: Callable[[str], float | None] = lambda _: None,
+        reopen: Callable[[Stream], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives seconds since the epoch. Raises StartError where the folder is unusable."""
-        check_folder(folder)
-        self.path = folder / f"index-{quote(prefix.name, safe='')}.snapshot"
+        """`process_start` tells when the engine at an address started, `reopen` opens streams that
+        only their senders' first messages would, `clock` gives seconds since the epoch."""
+        self.path = path
         self.failed = 0
-        self._prefix = prefix
-        self._pool = pool
+        self._index = index
+        self._process_start = process_start
+        self._reopen = reopen
         self._clock = clock
 
     def restore(self) -> None:
-        """Put back what was kept; the streams must be open, and nothing heard over them yet."""
-        index = self._prefix.index
+        """Put back what was kept of the streams that are open and over which nothing was heard."""
+        index = self._index
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -65,10 +70,8 @@ class Snapshots:
         except NotUsable as reason:
             log.warning("snapshot.ignored", path=str(self.path), reason=str(reason))
             return
-        central = self._prefix.central
         for stream in kept.streams:
-            if central is not None and stream.endpoint == self._prefix.zmq_endpoint:
-                central.open(Key(stream.address, (*stream.models, "")[0], stream.rank))
+            self._reopen(stream)
         streams = snapshot.restore(index, kept, snapshot.matching(kept, index.feeds()))
         log.info("snapshot.restored", streams=streams, of=len(kept.streams))
 
@@ -80,7 +83,7 @@ class Snapshots:
 
     async def save(self) -> None:
         """Write one now, off the loop."""
-        taken = snapshot.take(self._prefix.index, self._process_start)
+        taken = snapshot.take(self._index, self._process_start)
         try:
             await asyncio.to_thread(self._write, taken, self._clock())
         except OSError as error:
@@ -97,6 +100,57 @@ class Snapshots:
             os.fsync(file.fileno())
         beside.replace(self.path)
 
-    def _process_start(self, address: str) -> float | None:
-        endpoint = self._pool.get(address)
+
+def of_router(
+    folder: Path, prefix: PrecisePrefix, pool: Pool, clock: Callable[[], float] = time.time
+) -> Snapshots:
+    """A router's, in a folder. Raises StartError where that is unusable."""
+    check_folder(folder)
+
+    def process_start(address: str) -> float | None:
+        endpoint = pool.get(address)
         return endpoint.metrics.process_start if endpoint and endpoint.metrics else None
+
+    def reopen(stream: Stream) -> None:
+        if prefix.central is not None and stream.endpoint == prefix.zmq_endpoint:
+            prefix.central.open(Key(stream.address, (*stream.models, "")[0], stream.rank))
+
+    return Snapshots(
+        folder / f"index-{quote(prefix.name, safe='')}.snapshot",
+        prefix.index,
+        process_start=process_start,
+        reopen=reopen,
+        clock=clock,
+    )
+
+
+class ConductorSnapshots:
+    """Those of a conductor's indexes, one for each block size."""
+
+    def __init__(self, folder: Path, conductor: Conductor) -> None:
+        self._folder = folder
+        self._conductor = conductor
+        self._kept: dict[int, Snapshots] = {}
+
+    def restore(self) -> None:
+        """Put back what was kept; the registrations must be there, and their streams open."""
+        for kept in self._each():
+            kept.restore()
+
+    async def run(self, interval_s: float) -> None:
+        """Write them again and again until cancelled."""
+        while True:
+            await asyncio.sleep(interval_s)
+            await self.save()
+
+    async def save(self) -> None:
+        """Write all now, off the loop."""
+        for kept in self._each():
+            await kept.save()
+
+    def _each(self) -> Sequence[Snapshots]:
+        for size, index in self._conductor.indexes.items():
+            if size not in self._kept:
+                path = self._folder / f"conductor-{size}.snapshot"
+                self._kept[size] = Snapshots(path, index)
+        return list(self._kept.values())

@@ -38,6 +38,8 @@ _REMOTE = "REMOTE"
 
 _decode_current = msgspec.msgpack.Decoder(CurrentBatch).decode
 _decode_any = msgspec.msgpack.Decoder().decode
+_decode_parts = msgspec.msgpack.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw]).decode
+_decode_listed = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
@@ -60,7 +62,7 @@ def decode(payload: bytes) -> Batch:
 
 def _decode_tolerantly(payload: bytes) -> Batch:
     try:
-        content = _decode_any(payload)
+        content = _content(payload)
     except _UNREADABLE:
         return Batch((), rejected=(Reason.NOT_MSGPACK,))
     if isinstance(content, dict):
@@ -71,6 +73,25 @@ def _decode_tolerantly(payload: bytes) -> Batch:
     ts = float(content[0]) if isinstance(content[0], int | float) else None
     rank = content[2] if len(content) > 2 else None
     return _batch(content[1], rank if type(rank) is int and rank >= 0 else None, ts)
+
+
+def _content(payload: bytes) -> Any:
+    """The message's parts. Raises DecodeError or RecursionError.
+
+    Where one event makes the whole unreadable, as text does that is none, all are left packed: then
+    that one fails by itself.
+    """
+    try:
+        return _decode_any(payload)
+    except _UNREADABLE:
+        parts = _decode_parts(payload)
+    if isinstance(parts, dict):
+        return {name: _part(part, is_events=name == "events") for name, part in parts.items()}
+    return [_part(part, is_events=at == 1) for at, part in enumerate(parts)]
+
+
+def _part(part: msgspec.Raw, *, is_events: bool) -> Any:
+    return [bytes(event) for event in _decode_listed(part)] if is_events else _decode_any(part)
 
 
 def _batch(raw_events: Sequence[Any], rank: int | None, ts: float | None) -> Batch:

@@ -114,7 +114,7 @@ def echoed(chunk: bytes, *, end: bool) -> Iterator[pb.ProcessingResponse]:
 
 def refused(error: RouterError) -> pb.ProcessingResponse:
     """Answer in the model server's place, in the OpenAI error shape."""
-    headers = {"content-type": "application/json"}
+    headers = {"content-type": "application/json", **error.answer_headers}
     if error.dropped_reason is not None:
         headers[names.DROPPED_REASON] = error.dropped_reason
     body = {"message": str(error), "type": error.kind, "param": None, "code": error.status}

@@ -173,6 +173,9 @@ class _Stream:
         if started.end or not shown:
             # Nobody will show a body.
             self._routed.renamer, reading = None, Reading.NOTHING
+            self._routed.whole = True
+        elif started.seen:
+            self._routed.whole = False
         return reply.started(
             self._routed.answer_headers,
             body=started.streamable and reading is not Reading.NOTHING,

@@ -78,7 +78,8 @@ class PrecisePrefix:
         self._base_model = base_model
         self.bounds = bounds
         self._waiting: set[_Guess] = set()
-        self._stale_since: dict[str, float] = {}
+        self._stale_since: dict[str, float | None] = {}
+        """Address → time of the scrape that tells which process was lost; None without one."""
         self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
         self.central: Central | None = None
         self.unusable: Callable[[], Mapping[Source, str]] = dict
@@ -220,10 +221,11 @@ class PrecisePrefix:
             endpoint = endpoints.get(address)
             metrics = endpoint.metrics if endpoint else None
             if metrics is None or metrics.process_start is None:
+                self._stale_since.setdefault(address, None)
                 continue
             since = self._stale_since.setdefault(address, metrics.scraped_at)
             if feed.restored is None:
-                if metrics.scraped_at > since:
+                if since is not None and metrics.scraped_at > since:
                     self.index.same_process(address)
             elif feed.restored.process_start == metrics.process_start:
                 feed.proven()

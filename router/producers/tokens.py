@@ -28,6 +28,7 @@ class Missing(enum.StrEnum):
     TIMEOUT = "timeout"
     BREAKER_OPEN = "breaker_open"
     UNKNOWN_MODEL = "unknown_model"
+    NOT_SERVED = "not_served"
     NOT_READY = "not_ready"
     REFUSED = "refused"
     UNSUPPORTED = "unsupported"
@@ -121,6 +122,8 @@ class TokenProducer:
         stats = self._backend.stats
         tokens = await self._ask(request)
         if isinstance(tokens, Missing):
+            if tokens is Missing.UNKNOWN_MODEL and _nobody_serves(request.model, endpoints):
+                tokens = Missing.NOT_SERVED
             stats.missing[tokens] += 1
             facts.put(Untokenized(str(tokens)), self.name)
             return
@@ -140,3 +143,9 @@ class TokenProducer:
         self._breaker.record(failed=isinstance(tokens, Missing) and tokens in _BUDGET_USED_UP)
         self._backend.stats.hanging = self._breaker.is_open
         return tokens
+
+
+def _nobody_serves(model: str, endpoints: Sequence[Endpoint]) -> bool:
+    """A client made the name up: all endpoints have told what they serve, and it is not that."""
+    told = [endpoint.models for endpoint in endpoints]
+    return bool(model and told) and not any(m is None or model in m.listed for m in told)

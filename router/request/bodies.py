@@ -46,6 +46,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
         prompt: An OpenAI body that renders to the prompt the engine will compute.
         token_ids: First prompt as little-endian u32, where the client sent ids.
         prompt_known: There is a prompt to match.
+        prompts: How many; what is known is known of the first.
         cache_salt: Client's salt.
         tells_usage: The answer will say what it cost.
     """
@@ -55,6 +56,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     prompt: bytes = b""
     token_ids: bytes | None = None
     prompt_known: bool = False
+    prompts: int = 1
     cache_salt: str | None = None
     tells_usage: bool = False
 

@@ -71,3 +71,9 @@ def packed(ids: Sequence[int]) -> bytes:
 def is_empty(prompt: object) -> bool:
     """Nothing to match: no text, no ids."""
     return not prompt or (isinstance(prompt, list) and prompt[0] in ("", []))
+
+
+def how_many(prompt: object) -> int:
+    """Prompts in it: a list of ids is one, a list of texts or of such lists is several."""
+    several = isinstance(prompt, list) and prompt and not isinstance(prompt[0], int)
+    return len(cast("list[object]", prompt)) if several else 1

@@ -12,7 +12,7 @@ import msgspec
 
 from router.errors import BadRequest
 from router.request.bodies import Fields, Read, decode
-from router.request.ids import first_ids, is_empty, is_flood, may_flood
+from router.request.ids import first_ids, how_many, is_empty, is_flood, may_flood
 from router.request.types import Kind
 
 _Prompt = str | list[str | int | list[int]]
@@ -58,6 +58,7 @@ def completion(body: bytes) -> Read:
         prompt=body,
         token_ids=first_ids(read.prompt, "$.prompt"),
         prompt_known=not is_empty(read.prompt),
+        prompts=how_many(read.prompt),
         cache_salt=read.cache_salt,
         tells_usage=read.tells_usage,
     )

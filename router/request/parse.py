@@ -134,6 +134,7 @@ def parse(
         asked_model=model,
         token_ids=read.token_ids,
         prompt_known=read.prompt_known,
+        prompts=read.prompts,
         cache_salt=read.cache_salt,
         tells_usage=read.tells_usage,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from router.request.bodies import Fields, Read, decode
-from router.request.ids import first_ids, is_empty, is_flood, may_flood
+from router.request.ids import first_ids, how_many, is_empty, is_flood, may_flood
 from router.request.types import Kind
 
 
@@ -51,6 +51,7 @@ def generate(body: bytes) -> Read:
         prompt=msgspec.json.encode({"model": read.model, "prompt": given}),
         token_ids=first_ids(given, "$.input_ids"),
         prompt_known=True,
+        prompts=how_many(given),
         cache_salt=read.cache_salt or salt,
         tells_usage=True,
     )

@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         token_ids: First prompt as little-endian u32, where the client sent ids instead of text.
         prompt_known: False where no prompt can be read: other paths, a hidden body, an empty
             prompt.
+        prompts: How many; what is known is known of the first.
         cache_salt: Client's salt; blocks of another salt never match.
         tells_usage: The answer will say what it cost.
         priority: That of its objective; a negative one may be turned away when the pool is full.
@@ -56,6 +57,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sent: bytes | None = None
     token_ids: bytes | None = None
     prompt_known: bool = False
+    prompts: int = 1
     cache_salt: str | None = None
     tells_usage: bool = False
     priority: int = 0

@@ -27,6 +27,9 @@ _reach = operator.attrgetter("speculative")
 MAX_TIERS = 16
 """Engines name their tiers; further ones are called other."""
 
+MAX_ATTEMPTS = 10_000
+"""Endpoints come and go, each with an address of its own: further ones are called other."""
+
 STEPS = frozenset({"parse", "wait", "schedule"})
 """Stages of a decision that are no producer."""
 
@@ -55,11 +58,15 @@ class Counts:
         self._matched: dict[str, Buckets] = {}
         self._ratios: dict[str, Buckets] = {}
         self._lookups = self._hits = self._longest = 0
+        self._lookup_s = Buckets(buckets.PLUGIN_S)
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
         model = self._names.model(record.target_model)
-        self._attempts["success", model, record.endpoint or ""] += 1
+        attempt = "success", model, record.endpoint or ""
+        if attempt not in self._attempts and len(self._attempts) >= MAX_ATTEMPTS:
+            attempt = "success", OTHER, OTHER
+        self._attempts[attempt] += 1
         for stage, ms in record.times_ms.items():
             if stage not in STEPS:
                 self._timed("Producer", stage).observe(ms / 1e3)
@@ -85,6 +92,7 @@ class Counts:
         blocks = held.speculative if held is not None else 0
         longest = max(map(_reach, record.prefix.values()), default=0)
         self._lookups += 1
+        self._lookup_s.observe(record.times_ms.get(record.prefix_producer, 0.0) / 1e3)
         self._hits += longest > 0
         self._longest += longest
         ratios = self._ratios.get(record.prefix_producer)
@@ -122,6 +130,9 @@ class Counts:
         text = "Tokens that the endpoint picked holds of a prompt, by tier."
         tiers: Kept = {(tier,): kept for tier, kept in self._matched.items()}
         yield Histogram("warmroute_match_tokens", text, tiers, ("tier",))
+        text = "What it takes to look a prompt up."
+        latency: Kept = {(): self._lookup_s}
+        yield Histogram("llm_d_epp_kv_cache_index_lookup_latency_seconds", text, latency)
         for name, text, count in (
             ("lookup_requests", "Prompts looked up.", self._lookups),
             ("lookup_hits", "Those of which somebody holds a block.", self._hits),
@@ -133,8 +144,9 @@ class Counts:
     def _attempt_sample(self) -> Sample:
         attempts: Counter[tuple[str, ...]] = Counter()
         for (status, model, address), count in self._attempts.items():
-            name, namespace = self._names.endpoint(address) if address else ("", "")
-            port = address.rpartition(":")[2]
+            named = address and address != OTHER
+            name, namespace = self._names.endpoint(address) if named else (address, "")
+            port = address.rpartition(":")[2] if named else ""
             attempts[status, model, name, namespace, port] += count
         labels = ("status", "target_model_name", "endpoint_name", "namespace", "port")
         text = "Picks, and requests for which there was none."

@@ -59,9 +59,10 @@ class Record(msgspec.Struct, kw_only=True):
         request_bytes: Size of its body; None where that is not shown.
         response_bytes: Bytes of the answer's body that were seen.
         refused: Why, where it was.
-        took_ms: From then to the pick.
+        took_ms: From then to the pick, or to the refusal.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
             admission), schedule.
+        prompts: How many prompts it holds; what is told of its prompt is told of the first.
         prompt_tokens: Tokens of the prompt; None where they are not known.
         predicted_cached_tokens: Prompt tokens that whoever computes it was expected to reuse.
         profile: Name of the profile that picked it.
@@ -77,7 +78,7 @@ class Record(msgspec.Struct, kw_only=True):
         prefix_id: Names the part of the prompt that was held: equal where that is equal.
         fallbacks: What was missing and had to be done without, in a few words each.
         served: Address that answered, where it is not the one picked.
-        status: HTTP status of the answer; None until it came.
+        status: HTTP status of the answer, or of the refusal; None until it came.
         usage: What the engine reports; None where it was not read or not said.
         streamed: The answer is a stream of events.
         first_ms: From then to the first piece of the answer's body; None where that is not seen.
@@ -106,6 +107,7 @@ class Record(msgspec.Struct, kw_only=True):
     refused: str | None = None
     took_ms: float = 0.0
     times_ms: Mapping[str, float] = {}
+    prompts: int = 1
     prompt_tokens: int | None = None
     predicted_cached_tokens: int | None = None
     profile: str = ""
@@ -128,6 +130,12 @@ class Record(msgspec.Struct, kw_only=True):
     usage_unreadable: bool = False
     duration_ms: float | None = None
     completed: bool = False
+
+    @property
+    def reported_cached_tokens(self) -> int | None:
+        """Prompt tokens that the engine says it reused; None where it does not say it of the prompt
+        alone that the prediction is of."""
+        return self.usage.cached_tokens if self.usage and self.prompts == 1 else None
 
 
 class Decisions:

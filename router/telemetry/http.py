@@ -133,7 +133,7 @@ class _Handlers:
     async def decisions(self, request: web.Request) -> web.Response:
         limit = request.query.get("limit", str(DEFAULT_LIMIT))
         if not re.fullmatch(r"[0-9]{1,6}", limit):
-            return _error(400, f"limit must be a number, got {limit!r}")
+            return _error(400, f"limit must be a number up to 999999, got {limit!r}")
         return _json({"decisions": self._pages.decisions.last(int(limit))})
 
     async def decision(self, request: web.Request) -> web.Response:

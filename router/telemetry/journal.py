@@ -54,8 +54,10 @@ class Journal:
             "request.ended",
             request_id=record.request_id,
             kind=record.kind,
+            model=record.model,
             status=error.status,
             refused=record.refused,
+            took_ms=round(record.took_ms, 2),
         )
 
     def gap(self, record: Record, seconds: float) -> None:
@@ -72,7 +74,7 @@ class Journal:
 
 def _told(record: Record) -> dict[str, Any]:
     """What the line of an answered request says of it."""
-    usage, endpoint = record.usage, record.endpoint or ""
+    endpoint = record.endpoint or ""
     told: dict[str, Any] = {
         "request_id": record.request_id,
         "kind": record.kind,
@@ -81,7 +83,7 @@ def _told(record: Record) -> dict[str, Any]:
         "status": record.status,
         "prompt_tokens": record.prompt_tokens,
         "predicted": record.predicted_cached_tokens,
-        "reported": usage.cached_tokens if usage else None,
+        "reported": record.reported_cached_tokens,
         "scores": {name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
         "took_ms": round(record.took_ms, 2),
         "duration_ms": round(record.duration_ms or 0.0, 1),

@@ -17,11 +17,14 @@ from router.telemetry import buckets
 from router.telemetry.counts import Counts, Names
 from router.telemetry.decisions import DEFAULT_FLOW, Record
 from router.telemetry.legacy import WithLegacyNames
-from router.telemetry.samples import Collects, Source, Sources, Told, described
+from router.telemetry.samples import Capped, Collects, Source, Sources, Told, described
 from router.telemetry.series import LABELS, AllSeries, Series
 
 OTHER_MODELS = "other"
 """What models are called together that no endpoint serves: clients invent names freely."""
+
+MAX_MODELS = 1000
+"""Adapters come and go: further names are told as that, too, like llm-d does."""
 
 MAX_FAIRNESS_IDS = 1000
 """Clients invent these, too: further ones are counted under one name."""
@@ -65,7 +68,9 @@ class Metrics:
         self._series = AllSeries()
         # Not watched: they may be many, and any thread may read them.
         self._own.register(Sources(self._series.samples))
-        self._fairness_ids: set[str] = set()
+        # By identity: client's ids come again, and models are loaded and unloaded meanwhile.
+        self._open: dict[int, Series] = {}
+        self._models, self._fairness_ids = Capped(MAX_MODELS), Capped(MAX_FAIRNESS_IDS)
         labels = (*LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
         self._answer_size = self._histogram(
@@ -135,7 +140,7 @@ class Metrics:
 
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
-        series = self._of(record)
+        series = self._open[id(record)] = self._of(record)
         series.requests += 1
         series.running += 1
         if record.request_bytes is not None:
@@ -165,11 +170,12 @@ class Metrics:
 
     def gap(self, record: Record, seconds: float) -> None:
         """Another piece of a streamed answer came."""
-        self._of(record).gaps.observe(seconds)
+        series = self._open.get(id(record)) or self._of(record)
+        series.gaps.observe(seconds)
 
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
-        model = self._of(record)
+        model = self._open.pop(id(record), None) or self._of(record)
         model.running -= 1
         if record.response_bytes:
             self._answer_size.labels(*model.labels).observe(record.response_bytes)
@@ -195,8 +201,9 @@ class Metrics:
         if usage.cached_tokens is None:
             return
         self._cached.labels(*labels).observe(usage.cached_tokens)
-        if record.predicted_cached_tokens is not None:
-            self._compared.inc(usage.cached_tokens)
+        reported = record.reported_cached_tokens
+        if record.predicted_cached_tokens is not None and reported is not None:
+            self._compared.inc(reported)
             self._compared_predicted.inc(record.predicted_cached_tokens)
 
     def _times(self, record: Record, tokens: int, labels: tuple[str, ...]) -> None:
@@ -223,18 +230,15 @@ class Metrics:
         return self._series.add(labels) if known is None else known
 
     def _fairness(self, value: str) -> str:
-        if value not in self._fairness_ids:
-            if len(self._fairness_ids) >= MAX_FAIRNESS_IDS:
-                return self._folded(value)
-            self._fairness_ids.add(value)
-        return value
+        return value if self._fairness_ids.take(value) else self._folded(value)
 
     def _folded(self, fairness: str) -> str:
         """Requests without an account stay what they are, however many accounts there are."""
         return fairness if fairness == DEFAULT_FLOW else OTHER_FAIRNESS_ID
 
     def _shown(self, model: str) -> str:
-        return model if self._is_served(model) else OTHER_MODELS
+        served = self._is_served(model) and self._models.take(model)
+        return model if served else OTHER_MODELS
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
         text = described("llm_d_epp_", text)

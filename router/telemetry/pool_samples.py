@@ -34,13 +34,13 @@ def samples(
     yield Sample("llm_d_epp_per_endpoint_queue_size", "Requests waiting.", waiting, labels)
     yield from _averages(endpoints, pool)
     yield from _in_flight(endpoints, loads)
-    told = [e for e in endpoints if e.metrics is not None]
-    hits: Values = {(e.address,): e.metrics.prefix_hits or 0.0 for e in told if e.metrics}
-    queries: Values = {(e.address,): e.metrics.prefix_queries or 0.0 for e in told if e.metrics}
+    told = [(e.address, e.metrics) for e in endpoints if e.metrics is not None]
+    hits: Values = {(a,): m.prefix_hits for a, m in told if m.prefix_hits is not None}
+    queries: Values = {(a,): m.prefix_queries for a, m in told if m.prefix_queries is not None}
     text = "Tokens, as engines say."
     yield Sample("warmroute_engine_prefix_hits", text, hits, _LABEL, True)
     yield Sample("warmroute_engine_prefix_queries", text, queries, _LABEL, True)
-    ages: Values = {(e.address,): e.metrics.scraped_at for e in told if e.metrics}
+    ages: Values = {(a,): m.scraped_at for a, m in told}
     text = "Unix time of the last good scrape."
     yield Sample("warmroute_endpoint_scraped_timestamp_seconds", text, ages, _LABEL)
 

@@ -79,6 +79,20 @@ class Source(Protocol):
         ...
 
 
+class Capped:
+    """The first values of a label, told as they are; for further ones there is no room."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken: set[str] = set()
+
+    def take(self, value: str) -> bool:
+        """Whether there is room for it; once there was, there always is."""
+        if value not in self._taken and len(self._taken) < self._limit:
+            self._taken.add(value)
+        return value in self._taken
+
+
 class Collects(Protocol):
     """A registry, or a part of one."""
 

@@ -37,7 +37,7 @@ class Traces:
 
     def refused(self, record: Record, error: RouterError) -> None:
         """The end of a request that was sent nowhere."""
-        took_ms = sum(record.times_ms.values())
+        took_ms = record.took_ms
         span = self._begin(record)
         if span.is_recording():
             self._stages(span, record, took_ms)

@@ -30,6 +30,16 @@ async def completed(fleet: Fleet, request_id: str) -> aiohttp.ClientResponse:
         return response
 
 
+async def refused(fleet: Fleet, request_id: str) -> aiohttp.ClientResponse:
+    """The answer to a body that cannot be read, of a client that asks why."""
+    headers = {"x-request-id": request_id, "x-warmroute-explain": "1"}
+    headers["content-type"] = "application/json"
+    url = f"{fleet.url}/v1/completions"
+    async with fleet.session.post(url, data=b"{", headers=headers) as response:
+        assert response.status == 400
+        return response
+
+
 async def test_a_decision_is_explained_wherever_somebody_looks(tmp_path: Path) -> None:
     flags = ("--explain-header", "--legacy-metric-names", "--pool-name=mine")
     async with faulty_fleet(tmp_path, engines=2, router_flags=flags) as fleet:
@@ -38,6 +48,10 @@ async def test_a_decision_is_explained_wherever_somebody_looks(tmp_path: Path) -
         told = dict(part.split("=") for part in decision.split("; "))
         assert told["endpoint"] in fleet.engines
         assert int(told["cached"]) > 0
+        assert told["id"] == "why"
+        refusal = await refused(fleet, "why-not")
+        assert refusal.headers["x-warmroute-decision"].startswith("refused=400; took-ms=")
+        assert "refused with 400: cannot read" in await explained(fleet, "why-not")
         whole = await explained(fleet, "why")
         assert f"picks {told['endpoint']}" in whole
         assert f"{told['cached']} tokens expected from the cache" in whole

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import zmq
 
+from tests.end_to_end.routers import router
+from tests.indexer.conductor.api import TOPIC, covered, query, registering, stored
+from tests.indexer.subscribed import Context, Publisher
 from tests.support.ports import free_port, loopback_block
 from tests.support.processes import (
     Fleet,
@@ -136,3 +141,46 @@ async def test_a_wrong_block_size_is_told_with_the_one_that_engines_send(
             assert response.status == 200
         (fault,) = await until(told)
     assert fault.endswith("block_size is 128, and it sends blocks of 96")
+
+
+async def test_a_killed_router_comes_back_to_what_registered_engines_hold(
+    fleet: Fleet, session: aiohttp.ClientSession
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    config = fleet.folder / "user_config.json"
+    config.write_text(user_config(port))
+    plain_endpoints(fleet.folder / "endpoints.json", [])
+    flags = (f"--config-file={config}", f"--state-dir={fleet.folder}", "--state-interval=50ms")
+
+    async def found() -> Any:
+        async with session.post(f"{url}/query", json=query()) as response:
+            return (await response.json())["default"] if response.ok else None
+
+    def kept() -> set[tuple[str, int]]:
+        return {(p.name, p.stat().st_mtime_ns) for p in fleet.folder.glob("*.snapshot")}
+
+    context: Context = zmq.Context()
+    answers = []
+    with Publisher(context) as publisher:
+        for life in range(2):
+            async with router(fleet, *flags):
+                if not life:
+                    body = registering(medium_endpoints={"npu": publisher.endpoint})
+                    async with session.post(f"{url}/register", json=body) as response:
+                        assert response.status == 201
+                await publisher.heard()
+                publisher.send(*([] if life else [stored([11, 12])]), topic=TOPIC)
+                answers.append(await until(found))
+                for _ in range(2):  # the first may have begun before
+                    await until(functools.partial(_is_other, kept, kept()))
+                fleet.kill("router")
+                await fleet.processes["router"].wait()
+            await publisher.heard(0)
+    context.destroy(linger=0)
+    ranks = {"0": covered(2)}
+    assert answers == [{"vllm-prefill-1": {"longest_matched": 2 * SIZE, "DP": ranks}}] * 2
+
+
+def _is_other(now: Callable[[], object], before: object) -> bool:
+    return now() != before

@@ -43,6 +43,22 @@ class House:
             await response.read()
             return response.status
 
+    async def refused(self) -> int:
+        """The status of a body that cannot be read."""
+        url, headers = f"{self.clients}/v1/completions", {"content-type": "application/json"}
+        async with self.session.post(url, data=b"{", headers=headers) as response:
+            return response.status
+
+    async def cut_short(self) -> None:
+        """A stream whose client hangs up in the middle."""
+        asked = [{"role": "user", "content": SYSTEM}]
+        body = {"model": "tiny", "messages": asked, "max_tokens": 2000, "stream": True}
+        body["stream_options"] = {"include_usage": True}
+        url = f"{self.clients}/v1/chat/completions"
+        async with self.session.post(url, json=body) as response:
+            await response.content.readany()
+            response.close()
+
     async def decisions(self) -> list[Any]:
         """The chats among the last ones, once all are over."""
         async with self.session.get(f"{self.pages}/debug/decisions") as response:
@@ -83,6 +99,7 @@ async def test_the_page_shows_each_request_as_it_comes_and_why_it_went_there(
         await seen.waits_for("document.querySelectorAll('#decisions .reuse .bar').length === 6")
         await shows_the_figures(seen, await until(up.decisions))
         await explains(seen)
+        await tells_what_went_wrong(seen, up)
         assert seen.complaints == []
 
 
@@ -114,6 +131,24 @@ async def explains(seen: Tab) -> None:
         assert (await answer.json())["status"] == 200
     await seen.page.keyboard.press("Escape")
     await seen.waits_for("!document.querySelector('#why').open")
+
+
+async def tells_what_went_wrong(seen: Tab, up: House) -> None:
+    """Of the newest request, in its line and in full."""
+    newest = "document.querySelector('#decisions li button').lastElementChild.textContent"
+    await up.cut_short()
+    await seen.waits_for(f"{newest} === 'cut short'")
+    await seen.page.locator("#decisions button").first.click()
+    await seen.waits_for("document.querySelector('#why').open")
+    assert "200, cut short" in await seen.text("#why .facts")
+    await seen.page.keyboard.press("Escape")
+    assert await up.refused() == 400
+    await seen.waits_for(f"{newest} === 'refused'")
+    await seen.page.locator("#decisions button").first.focus()
+    await seen.page.keyboard.press("Enter")
+    await seen.waits_for("document.querySelector('#why h2')?.textContent === 'Why it was refused'")
+    assert "400" in await seen.text("#why .facts")
+    await seen.page.keyboard.press("Escape")
 
 
 async def test_it_reads_well_in_light_and_dark_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:

@@ -111,6 +111,38 @@ def test_pieces_and_claims_count() -> None:
     assert fleet.index.state(E1).rejected[Reason.OVER_BUDGET] > 80
 
 
+@pytest.mark.parametrize("bound", ["index_bytes", "index_bytes_per_endpoint"])
+def test_stores_that_wait_for_their_parent_count(bound: str) -> None:
+    fleet = Fleet(**{bound: ROOM_FOR_10})
+    for start in range(1, 21):
+        fleet.store(make.prompt(2, 1000 * start), start=16)
+        assert fleet.index.state(E1).bytes <= ROOM_FOR_10
+    state = fleet.index.state(E1)
+    assert 0 < state.parked_blocks < 20
+    assert state.parked_blocks == fleet.index.stats().sizes["parked"]
+    assert state.rejected == {Reason.OVER_BUDGET: 20 - state.parked_blocks}
+    fleet.tell(E1, make.CLEARED)
+    assert fleet.index.stats().bytes == 0
+
+
+@pytest.mark.parametrize("names", [1, 64])
+def test_what_waits_takes_no_more_than_is_counted(names: int) -> None:
+    fleet = Fleet()
+    told = [
+        make.frames(seq, make.stored([seq << 32 | n for n in range(names)], parent=seq << 40 | 1))
+        for seq in range(1, 6400 // names)
+    ]
+    tracemalloc.start()
+    try:
+        for message in told:
+            fleet.feeds[E1].receive(message, 1.0)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert fleet.index.state(E1).parked_blocks > 6000
+    assert taken < fleet.index.stats().bytes
+
+
 def test_without_a_budget_everything_is_taken() -> None:
     fleet = Fleet()
     fleet.store(make.prompt(2000))

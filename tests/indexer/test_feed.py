@@ -288,6 +288,21 @@ def test_a_process_proven_to_be_the_same_is_credited_again() -> None:
     assert bench.feed.trust is Trust.PARTIAL
 
 
+def test_a_process_proven_before_the_connection_was_back_is_to_be_proven_again() -> None:
+    bench = Bench()
+    bench.hear(make.frames(0, make.stored()))
+    bench.feed.lost()
+    bench.feed.proven()
+    assert (bench.feed.trust, bench.score()) == (Trust.PARTIAL, 4)
+    bench.feed.connected()
+    assert (bench.feed.trust, bench.score()) == (Trust.STALE, 0)
+    bench.feed.proven()
+    assert (bench.feed.trust, bench.score()) == (Trust.PARTIAL, 4)
+    bench.hear(make.frames(1, ts=2.0))
+    bench.feed.connected()
+    assert (bench.feed.trust, bench.score()) == (Trust.EXACT, 4)
+
+
 def test_a_connection_lost_before_anything_was_heard_changes_nothing() -> None:
     bench = Bench()
     bench.feed.lost()

@@ -272,7 +272,7 @@ def test_many_generations_of_names_for_shared_content_do_not_pile_up() -> None:
         make.swept(index)
         assert index.sizes() == {
             "blocks": 20, "names": 20, "own_names": 0, "aliases": 0, "repeats": 0,
-            "claims": 0, "pieces": 0,
+            "claims": 0, "pieces": 0, "parked": 0,
         }  # fmt: skip
 
 

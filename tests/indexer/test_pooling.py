@@ -20,8 +20,8 @@ POOL = Holder("pool")
 
 
 class Bench:
-    def __init__(self) -> None:
-        self.index = PrefixIndex(16, pools=True)
+    def __init__(self, block_size: int = 16) -> None:
+        self.index = PrefixIndex(block_size, pools=True)
         assert self.index.pooling is not None
         self.pooling: Pooling = self.index.pooling
         self.pooling.members[POOL] = lambda told: (E1, E2) if told.node != "far" else ()
@@ -45,6 +45,15 @@ def test_what_an_engine_gives_away_counts_only_once_the_pool_has_it() -> None:
     assert bench.tiers() == {}
     bench.tells(Change.STORED, NAMES[:2])
     assert bench.tiers(E1) == bench.tiers(E2) == {"cpu": 2}
+
+
+def test_parts_of_a_block_count_neither_by_the_engine_s_word_nor_by_the_pool_s() -> None:
+    bench = Bench(64)
+    bench.e1.apply(make.store_event(tier="cpu"), "tiny")
+    assert bench.tiers() == {}
+    bench.e1.apply(make.store_event(), "tiny")
+    bench.tells(Change.STORED, NAMES[3:])
+    assert (bench.tiers(E1), bench.tiers(E2)) == ({"gpu": 1}, {})
 
 
 def test_a_pool_may_speak_first() -> None:

@@ -265,6 +265,21 @@ def test_everything_returns_to_its_size_after_churn(keep: bool) -> None:
     assert (stats.sizes, stats.guesses, stats.holders) == (idle, 0, int(keep))
 
 
+@pytest.mark.parametrize("end", ["closed", "dropped"])
+def test_nothing_is_left_of_small_blocks_and_of_what_waited(end: str) -> None:
+    index = PrefixIndex(64)
+    for _ in range(3):
+        feed = _open(index)
+        orphan = make.stored([99], make.prompt(1, 5000), parent=98)
+        feed.receive(make.frames(0, make.stored(range(1, 9), make.prompt(8)), orphan), 1.0)
+        assert index.stats().sizes["pieces"] == 8
+        if end == "dropped":
+            index.drop_endpoint(E1.address)
+        index.close(feed)
+        _settled(index)
+        assert set(index.stats().sizes.values()) == {0}
+
+
 def test_the_block_size_is_the_routers() -> None:
     assert PrefixIndex(64).block_size == 64
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from indexer import frames, snapshot
-from indexer.block import Holder, Trust
+from indexer.block import Holder, MediaId, Trust
 from indexer.feed import Feed, Source
 from indexer.frames import Message
 from indexer.hashing import pack
 from indexer.prefix_index import PrefixIndex
 from indexer.snapshot import MAX_AGE_S, NotUsable
 from tests.indexer import make
+from tests.indexer.hybrid_engine import name_of
 from tests.indexer.make import BASE, E1, E2, NAMES
 
 
@@ -34,10 +40,10 @@ def kept(index: PrefixIndex, process_start: float | None = 5.0, written_at: floa
     return snapshot.encode(snapshot.take(index, lambda _: process_start), written_at)
 
 
-def restored(data: bytes, **fields: Any) -> tuple[PrefixIndex, Feed]:
-    index = PrefixIndex(16)
+def restored(data: bytes, block_size: int = 16, **fields: Any) -> tuple[PrefixIndex, Feed]:
+    index = PrefixIndex(block_size)
     feed = opened(index, **fields)
-    found = snapshot.decode(data, 16, 100.0)
+    found = snapshot.decode(data, block_size, 100.0)
     snapshot.restore(index, found, snapshot.matching(found, index.feeds()))
     return index, feed
 
@@ -137,6 +143,104 @@ def test_the_size_of_the_engines_blocks_comes_along() -> None:
     assert again.match([BASE], pack(make.prompt(4)[:48]), 0.0).matches[E1].blocks == 2
 
 
+def test_blocks_smaller_than_the_index_s_come_along() -> None:
+    index = PrefixIndex(64)
+    opened(index).receive(
+        make.frames(
+            0,
+            make.stored(range(1, 7), make.prompt(6)),
+            make.stored([2], make.prompt(1, 16), 1),  # a second copy
+            make.removed([5]),  # of which the sixth is a follower
+        ),
+        1.0,
+    )
+    again, feed = restored(kept(index), 64)
+    feed.proven()
+    prompt = pack(make.prompt(8))
+    for each, stream in ((index, index.feeds()[0]), (again, feed)):
+        seen = []
+        for seq, event in enumerate(
+            (
+                make.removed([2]),  # one copy is left
+                make.stored([5], make.prompt(1, 64), 4),
+                make.stored([7, 8], make.prompt(2, 96), 6),
+                make.removed([1]),
+            ),
+            1,
+        ):
+            stream.receive(make.frames(seq, event), 1.0)
+            match = each.match([BASE], prompt, 0.0).matches.get(E1)
+            seen.append(match.blocks if match else 0)
+        assert (seen, stream.trust) == ([1, 1, 2, 0], Trust.EXACT)
+        assert each.stats().sizes["pieces"] == 8
+
+
+def test_names_that_stand_for_nothing_yet_come_along() -> None:
+    full: dict[str, Any] = {"group_idx": 0, "kv_cache_spec_kind": "full_attention"}
+    mamba: dict[str, Any] = {"group_idx": 1, "kv_cache_spec_kind": "mamba"}
+    index = PrefixIndex(16)
+    parts = make.frames(0, make.stored(NAMES[2:3], [], **mamba), make.stored(NAMES[:1], **full))
+    opened(index).receive(parts, 1.0)
+    assert index.stats().sizes["claims"] == 1
+    again, feed = restored(kept(index))
+    feed.proven()
+    rest = make.stored(NAMES[1:], make.prompt(3, 16), NAMES[0], **full)
+    for each, stream in ((index, index.feeds()[0]), (again, feed)):
+        stream.receive(make.frames(1, rest), 1.0)
+        assert (score(each), stream.trust) == (3, Trust.EXACT)
+
+
+def test_pieces_and_claims_that_have_no_room_make_it_partial() -> None:
+    index = PrefixIndex(64)
+    opened(index).receive(make.frames(0, make.stored(range(1, 7), make.prompt(6))), 1.0)
+    data = kept(index, process_start=None)
+    for index_bytes, trust in ((10_000, Trust.EXACT), (1_000, Trust.PARTIAL)):
+        again = PrefixIndex(64, index_bytes=index_bytes)
+        feed = opened(again)
+        found = snapshot.decode(data, 64, 100.0)
+        snapshot.restore(again, found, snapshot.matching(found, again.feeds()))
+        feed.receive(make.frames(1), 1.0)
+        assert feed.trust is trust
+        assert again.stats().bytes <= index_bytes
+
+
+def test_a_stream_whose_engine_has_nothing_goes_on_where_it_was() -> None:
+    index = PrefixIndex(16)
+    opened(index).receive(make.frames(0, make.stored(), make.CLEARED), 1.0)
+    again, feed = restored(kept(index))
+    feed.proven()
+    feed.receive(make.frames(1, make.stored()), 1.0)
+    assert (score(again), feed.trust) == (4, Trust.EXACT)
+
+
+def test_an_engine_that_told_of_shared_storage_is_asked_for_all_of_it_again() -> None:
+    index = PrefixIndex(16)
+    remote = make.stored(NAMES[:2], medium="STORAGE", locality="REMOTE")
+    opened(index).receive(make.frames(0, remote, make.stored(NAMES[:1])), 1.0)
+    again, feed = restored(kept(index), replay="tcp://r")
+    feed.proven()
+    assert (score(again), feed.trust) == (1, Trust.PARTIAL)
+    feed.lost()
+    feed.connected()
+    assert feed.catch_up.wants == 0
+
+
+def test_what_is_not_proven_yet_is_kept_on_for_as_long_as_any_snapshot() -> None:
+    first, _ = restored(kept(warm(), process_start=5.0))
+    again = kept(first, process_start=6.0, written_at=100.0 + MAX_AGE_S)
+    second = PrefixIndex(16)
+    feed = opened(second)
+    found = snapshot.decode(again, 16, 100.0 + MAX_AGE_S)
+    snapshot.restore(second, found, snapshot.matching(found, second.feeds()))
+    assert (feed.trust, feed.restored and feed.restored.process_start) == (Trust.STALE, 5.0)
+    too_late = kept(second, written_at=101.0 + MAX_AGE_S)
+    found = snapshot.decode(too_late, 16, 101.0 + MAX_AGE_S)
+    assert not snapshot.matching(found, [opened(PrefixIndex(16))])
+    feed.proven()
+    feed.receive(make.frames(2), 1.0)
+    assert (score(second), feed.trust) == (3, Trust.EXACT)
+
+
 def test_what_was_incomplete_stays_so() -> None:
     index = PrefixIndex(16)
     opened(index).receive(make.frames(7, make.stored()), 1.0)
@@ -148,12 +252,12 @@ def test_what_was_incomplete_stays_so() -> None:
 
 def test_streams_that_cannot_be_gone_on_with_are_left_out() -> None:
     index = PrefixIndex(16)
-    lost, shared, small, late = (Holder(f"e{n}") for n in range(4))
+    lost, shared, unclear, late = (Holder(f"e{n}") for n in range(4))
     opened(index, lost).receive(make.frames(0, make.stored()), 1.0)
     index.feeds()[0].lost()
     opened(index, shared, shared=True).receive(make.frames(0, make.stored()), 1.0)
-    halves = make.stored([1], make.prompt(1)[:8], block_size=8)
-    opened(index, small).receive(make.frames(0, halves), 1.0)
+    odd = make.stored(group_idx=0, kv_cache_spec_kind="chunked_local_attention")
+    opened(index, unclear).receive(make.frames(0, odd), 1.0)
     opened(index, late)
     assert snapshot.decode(kept(index), 16, 100.0).streams == []
 
@@ -226,5 +330,73 @@ def test_what_others_keep_for_an_engine_is_not_restored() -> None:
     opened(index)
     found = snapshot.decode(kept(was), 16, 100.0)
     assert len(found.streams) == 1
+    assert not found.streams[0].was.complete  # what is replayed teaches what the pool's names mean
     snapshot.restore(index, found, snapshot.matching(found, index.feeds()))
     assert index.blocks.blocks(E1) == {"gpu": 2}
+
+
+class _Engine:
+    """One that stores, moves and forgets blocks of any size, and says so."""
+
+    def __init__(self, rng: random.Random, block_size: int) -> None:
+        self._rng = rng
+        self._size = block_size
+        self._held: list[tuple[int, str]] = []
+        self._sent = 0
+
+    def prompt(self, path: Sequence[int]) -> list[int]:
+        return [token for token in path for _ in range(self._size)]
+
+    def act(self) -> list[bytes]:
+        events = [self._event(self._rng.random()) for _ in range(self._rng.randint(1, 3))]
+        self._sent += 1
+        return make.frames(self._sent - 1, *events)
+
+    def _event(self, dice: float) -> object:
+        if self._held and dice < 0.4:
+            name, tier = self._held.pop(self._rng.randrange(len(self._held)))
+            return make.removed([name], medium=tier)
+        if self._held and dice < 0.5:
+            name, _ = self._rng.choice(self._held)
+            self._held.append((name, "CPU"))
+            return make.stored([name], [], block_size=0, medium="CPU")
+        path = [self._rng.choice((1, 2)) for _ in range(4)]
+        media = [[b"digest"]] * 4 if dice < 0.7 else [None] * 4
+        names = [name_of([*path[:end], len(media[0] or ())]) for end in range(1, 5)]
+        start, tier = self._rng.choice((0, 0, 1, 2, 3)), self._rng.choice(("GPU", "CPU"))
+        self._held += [(name, tier) for name in names[start:]]
+        return make.stored(
+            names[start:],
+            self.prompt(path[start:]),
+            names[start - 1] if start else None,
+            self._size,
+            medium=tier,
+            extra_keys=media[start:],
+        )
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**32), st.sampled_from([8, 16, 32]), st.integers(1, 8), st.integers(1, 8))
+def test_what_is_restored_goes_on_like_what_was_kept(
+    seed: int, block_size: int, before: int, after: int
+) -> None:
+    engine = _Engine(random.Random(seed), block_size)
+    index = PrefixIndex(16)
+    feed = opened(index)
+    for _ in range(before):
+        feed.receive(engine.act(), 1.0)
+    assume(not index.state(E1).parked_blocks)
+    again, other = restored(kept(index))
+    other.proven()
+    media: dict[int, list[MediaId]] = {number: [b"digest"] for number in range(8)}
+    for number in range(after + 1):
+        if number:
+            parts = engine.act()
+            feed.receive(parts, 1.0)
+            other.receive(parts, 1.0)
+        for path in itertools.product((1, 2), repeat=4):
+            prompt = pack(engine.prompt(path))
+            for lies_on in (None, media):
+                told = [i.match([BASE], prompt, 0.0, lies_on).matches for i in (index, again)]
+                assert told[0] == told[1]
+        assert index.state(E1).blocks == again.state(E1).blocks

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from indexer.block import Holder, Identity, Match
+from indexer.block import Holder, Identity, Match, Trust
 from indexer.events import Reason
 from indexer.feed import Feed, Source
 from indexer.hashing import pack
 from indexer.prefix_index import Lookup, PrefixIndex
+from indexer.replay import Replay, Step
 from indexer.storage import is_shared, shared_by
 from tests.indexer import make
 from tests.indexer.make import BASE, E1, E2, E3, NAMES
@@ -144,6 +146,81 @@ def test_a_continuation_in_storage_counts_behind_what_is_known() -> None:
     _tell(one, make.stored([55], make.prompt(1, 48), parent=NAMES[2]))
 
 
+def _remote(names: Sequence[int] = NAMES[:2]) -> dict[str, Any]:
+    return make.stored(names, medium="STORAGE", locality="REMOTE")
+
+
+def test_nobody_is_exact_while_a_removal_from_storage_may_be_missing() -> None:
+    index, one, _, other = _fleet()
+    _tell(other, make.CLEARED)
+    _tell(one, _remote())
+    assert [index.trust(holder) for holder in (E1, E2, E3)] == [Trust.EXACT] * 3
+    one.receive(make.frames(9, topic=b""), 1.0)
+    assert _look(index).matches[E2].blocks == 2
+    partial = [Trust.PARTIAL, Trust.PARTIAL, Trust.EXACT]  # the last is of another model
+    assert [index.trust(holder) for holder in (E1, E2, E3)] == partial
+    one.receive(make.frames(10, make.CLEARED, topic=b""), 1.0)
+    assert (one.trust, index.trust(E2)) == (Trust.EXACT, Trust.PARTIAL)
+    removed = make.removed(NAMES[:2], medium="STORAGE", locality="REMOTE")
+    one.receive(make.frames(11, removed, _remote(), topic=b""), 1.0)
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.EXACT)
+
+
+@pytest.mark.parametrize("end", ["closed", "restarted", "sequence fell"])
+def test_what_an_engine_told_of_storage_is_in_doubt_after_its_end(end: str) -> None:
+    index, one, _, _ = _fleet()
+    _tell(one, _remote())
+    if end == "closed":
+        index.close(one)
+    elif end == "restarted":
+        index.restarted(E1.address)
+    else:
+        one.receive(make.frames(0, topic=b"", ts=9.0), 1.0)
+        assert one.trust is Trust.EXACT
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.PARTIAL)
+
+
+def test_publishers_of_storage_that_nothing_tells_apart_make_nobody_exact() -> None:
+    index, _, _, _ = _fleet()
+    storage = index.open(Source(shared_by("tiny"), "tcp://x", base_model="tiny", unordered=True))
+    assert index.trust(E2) is Trust.EXACT
+    _tell(storage, _placeholder(NAMES[:2]))
+    assert (_look(index).matches[E2].blocks, index.trust(E2)) == (2, Trust.PARTIAL)
+    _tell(storage, make.removed(NAMES[:2], medium="SHARED_STORAGE"))
+    assert index.trust(E2) is Trust.EXACT
+
+
+def _small_fleet() -> tuple[PrefixIndex, Feed]:
+    """Engines whose blocks are a fourth of the index's; the first has one whole block."""
+    index = PrefixIndex(64)
+    one, two = _open(index, E1), _open(index, E2)
+    _tell(one, make.stored())
+    _tell(two, make.CLEARED)
+    return index, one
+
+
+def test_a_part_of_a_block_that_storage_names_is_no_block() -> None:
+    index, _ = _small_fleet()
+    _tell(_open(index, STORE), _placeholder(NAMES[3:]))
+    assert _look(index).matches == {E1: Match(1, {"gpu": 1}, 1)}
+    late = PrefixIndex(64)
+    _tell(_open(late, STORE), _placeholder(NAMES[3:]))
+    _tell(_open(late, E1), make.stored())
+    assert _look(late).matches == {E1: Match(1, {"gpu": 1}, 1)}
+
+
+@pytest.mark.parametrize("gone", range(4))
+def test_a_part_that_leaves_storage_takes_its_block(gone: int) -> None:
+    index, one = _small_fleet()
+    remote: dict[str, Any] = {"medium": "STORAGE", "locality": "REMOTE"}
+    _tell(one, make.stored(NAMES[:2], **remote))
+    _tell(one, make.stored(NAMES[2:], make.prompt(2, 32), NAMES[1], **remote))
+    _tell(one, make.stored(NAMES[gone : gone + 1], [], block_size=0, **remote))  # once more
+    assert _look(index).matches[E2] == Match(1, {"shared_storage": 1}, 1)
+    _tell(one, make.removed(NAMES[gone : gone + 1], **remote))
+    assert _look(index).matches == {E1: Match(1, {"gpu": 1}, 1)}
+
+
 def test_a_further_group_in_storage_is_left_out() -> None:
     index, _, _, _ = _fleet()
     storage = _open(index, STORE)
@@ -168,3 +245,22 @@ def test_storage_is_told_by_its_name() -> None:
     assert is_shared(Holder("OBJECT_STORE"))
     assert is_shared(shared_by("m@x"))
     assert not is_shared(E1)
+
+
+def test_a_story_that_is_told_anew_leaves_no_doubt_about_storage() -> None:
+    index = PrefixIndex(16)
+    one = index.open(Source(E1, "tcp://x", base_model="tiny", replay="tcp://r"))
+    sent = [make.frames(seq, *events) for seq, events in enumerate([[_remote()], [_remote()], []])]
+    one.connected()
+    one.receive(sent[1], 1.0)
+    assert index.trust(E1) is Trust.PARTIAL
+    replay = Replay(one)
+    assert replay.request() == [b"", bytes(8)]
+    for parts in sent:
+        replay.receive([b"", *parts])
+    replay.receive([b"", b"", b"\xff" * 8, b""])
+    replay.request()
+    assert replay.receive([b"", b"", b"\xff" * 8, b""]) is Step.END
+    while one.hear_waiting():
+        pass
+    assert (_look(index).matches[E1].blocks, index.trust(E1)) == (2, Trust.EXACT)

@@ -109,6 +109,9 @@ async def test_a_refused_request_is_told_and_holds_nothing(
     ((record, refused),) = fixture.notes.refused_
     assert isinstance(refused, error)
     assert record.refused == str(refused)
+    assert record.status == error.status
+    assert record.took_ms > 0
+    assert record.duration_ms is None
     assert record.kind == "completion"
     assert fixture.known.told == []
     assert fixture.load.requests == {}

@@ -31,6 +31,25 @@ async def test_an_unanswered_request_ends_incomplete() -> None:
     assert not fixture.notes.ended_[0].completed
 
 
+async def test_an_answer_that_is_read_is_complete_once_its_last_piece_came() -> None:
+    fixture = Fixture("a:1")
+    for pieces in (0, 1, 2):
+        routed = await fixture.route()
+        fixture.director.responded(routed, 200, {"content-type": "text/event-stream"})
+        for number in range(pieces):
+            fixture.director.chunk(routed, b"data: {}\n\n", end=number == 1)
+        fixture.director.ended(routed)
+    assert [record.completed for record in fixture.notes.ended_] == [False, False, True]
+
+
+async def test_an_answer_that_is_not_read_is_taken_to_be_complete() -> None:
+    fixture = Fixture("a:1", usage_sample=0)
+    routed = await fixture.route()
+    fixture.director.responded(routed, 200, {})
+    fixture.director.ended(routed)
+    assert fixture.notes.ended_[0].completed
+
+
 @pytest.mark.parametrize(("status", "read"), [(200, True), (503, False)])
 async def test_only_good_answers_are_read(status: int, read: bool) -> None:
     fixture = Fixture("a:1")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from router.errors import Saturated
+from router.extproc import reply
 from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.facts import Facts, FairnessId, PrefixMatch, Untokenized
 from router.request.types import Request
@@ -93,18 +94,44 @@ async def test_a_record_of_a_large_pool_names_the_best_candidates_only() -> None
     assert len(msgspec.json.encode(record)) < 40_000
 
 
+async def test_a_record_of_a_large_pool_says_what_who_computes_the_prompt_holds() -> None:
+    held = {f"e{i:04}:1": make.held(1) for i in range(1000)} | {"c:1": make.held(3)}
+    match = Known(PrefixMatch(4, 16, held))
+    await (fixture := Fixture("a:1", handler=Elsewhere(), known=match)).route()
+    (record,) = fixture.notes.routed_
+    assert record.predicted_cached_tokens == 48
+    assert record.prefix == {"c:1": make.held(3)}
+
+
 async def test_a_client_is_told_why_in_a_header_where_that_is_open() -> None:
     fixture = Fixture("a:1", "b:1", known=Known(MATCH), explains=True)
-    headers_sent = {**POST, "x-warmroute-explain": "1"}
+    headers_sent = {**POST, "x-warmroute-explain": "1", "x-request-id": "r\xe9-7"}
     routed = await fixture.director.route(headers_sent, BODY)
     fixture.director.responded(routed, 500, {})
     assert routed.answer_headers["x-warmroute-decision"] == (
         "endpoint=b:1; profile=default; candidates=2/2; total=5.000; blocks=4/4; cached=64; "
-        "tokens=70; took-ms=500.00"
+        "tokens=70; took-ms=500.00; id=r?-7"
     )
     assert (await fixture.route()).answer_headers == {}
     closed = Fixture("a:1", "b:1", known=Known(MATCH))
     assert (await closed.director.route(headers_sent, BODY)).answer_headers == {}
+
+
+async def test_a_client_that_asks_why_is_told_of_a_refusal_too() -> None:
+    fixture = Fixture("a:1", "b:1", explains=True)
+    lineup = fixture.director.lineup
+    profile = Profile("default", (NamedFilter("load", Nobody()),), (), MaxScorePicker())
+    fixture.director.lineup = msgspec.structs.replace(lineup, profiles={"default": profile})
+    asked = {**POST, "x-warmroute-explain": "1", "x-request-id": "r7"}
+    with pytest.raises(Saturated) as refused:
+        await fixture.director.route(asked, BODY)
+    answer = reply.refused(refused.value).immediate_response
+    told = {h.header.key: h.header.raw_value for h in answer.headers.set_headers}
+    assert told["x-warmroute-decision"] == b"refused=429; dropped=load:2; took-ms=500.00; id=r7"
+    with pytest.raises(Saturated) as refused:
+        await fixture.route()
+    answer = reply.refused(refused.value).immediate_response
+    assert "x-warmroute-decision" not in {h.header.key for h in answer.headers.set_headers}
 
 
 async def test_the_last_token_is_never_expected_to_be_reused() -> None:
@@ -166,6 +193,17 @@ class Nobody(msgspec.Struct, frozen=True):
         self, request: Request, endpoints: Sequence[Endpoint], facts: Facts
     ) -> Sequence[Endpoint]:
         return []
+
+
+async def test_the_record_says_how_many_prompts_the_request_holds() -> None:
+    fixture = Fixture("a:1")
+    counts = [
+        (b'{"prompt": "hi"}', 1),
+        (b'{"prompt": ["hi", "ho"]}', 2),
+        (b'{"prompt": [1, 2]}', 1),
+    ]
+    for body, count in counts:
+        assert (await fixture.route(body)).record.prompts == count
 
 
 async def test_the_record_of_a_refused_request_names_who_was_dropped() -> None:

@@ -124,7 +124,13 @@ def test_a_directory_without_tokenizer_json_is_converted(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"{}", b"\xff"], ids=repr)
+_WITHOUT_UNKNOWN = b'{"added_tokens": [], "model": {"type": "WordPiece", "vocab": {}, ' + (
+    b'"unk_token": "?", "continuing_subword_prefix": "#", "max_input_chars_per_word": 9}}'
+)
+"""Loaded gladly by the library, which then fails on every text."""
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"{}", b"\xff", _WITHOUT_UNKNOWN], ids=repr)
 def test_an_unusable_directory_is_an_error_of_one_line(
     tmp_path: Path, content: bytes | None
 ) -> None:

@@ -43,6 +43,26 @@ async def test_a_model_that_fails_is_loaded_once_its_files_are_good(tmp_path: Pa
     assert models.entries["bad"].renderer is not None
 
 
+async def test_a_library_that_panics_on_a_file_fails_only_that_model() -> None:
+    class PanicException(BaseException):
+        pass
+
+    attempts = 0
+
+    def load(directory: Path) -> Renderer:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise PanicException("index out of\nrange")
+        return Renderer.load(directory)
+
+    stats = Stats()
+    models = Models({"tiny": TINY}, stats, QUICK, load)
+    with ThreadPoolExecutor(1) as pool:
+        await models.keep_loading(pool)
+    assert (models.entries["tiny"].message, stats.load_failures["tiny"]) == ("", 1)
+
+
 async def test_there_is_one_attempt_per_wait(tmp_path: Path) -> None:
     attempts: list[Path] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -135,6 +136,50 @@ async def test_each_kind_of_failure_has_its_outcome_and_hurts_no_other(tmp_path:
     assert "nowhere" in replies[3].message
     assert ids(replies[7]) == [3237, 348, 1434]
     assert running.stats.requests["FAILED"] == 1
+
+
+def _write_panicking(directory: Path) -> None:
+    """A model that loads, and whose tokenizer panics whenever special tokens are asked for."""
+    for file in TINY.iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    path = directory / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    single = [
+        {"SpecialToken": {"id": "gone", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": single,
+        "special_tokens": {},
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 4096])
+async def test_a_library_that_panics_hurts_no_other_request(
+    tmp_path: Path, inline_bytes: int
+) -> None:
+    _write_panicking(tmp_path)
+    stats = Stats()
+    models = Models({"tiny": TINY, "broken": tmp_path}, stats, Backoff())
+    with ThreadPoolExecutor(1) as pool:
+        await models.keep_loading(pool)
+    service = Service(models, stats, workers=2, max_in_flight=8, inline_bytes=inline_bytes)
+    async with served(service, tmp_path / "s") as stub:
+        replies = await ask(
+            stub.Tokenize(),
+            [
+                request(1, {"prompt": "Hello there"}),
+                request(2, {"prompt": "Hello there"}, model="broken"),
+                request(3, {"prompt": "Hello", "add_special_tokens": False}, model="broken"),
+                request(4, {"prompt": "Hello there"}),
+            ],
+        )
+    assert [replies[i].outcome for i in range(1, 5)] == [OK, FAILED, OK, OK]
+    assert replies[2].message == "Panic in the sidecar"
+    assert stats.in_flight == 0
 
 
 async def test_a_fault_is_logged_without_the_prompt(

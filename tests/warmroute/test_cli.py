@@ -3,9 +3,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support import processes
 from warmroute import cli
 
 STOPPED_WHILE_IT_STARTS = """
@@ -31,10 +33,10 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(command in said for command in cli.COMMANDS)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main([command, "--help"])
+        cli.main([name, "--help"])
     assert ended.value.code == 0
     assert "options:" in capsys.readouterr().out
 
@@ -65,6 +67,18 @@ def test_an_interrupted_command_ends_without_a_word(
     monkeypatch.setattr("warmroute.check.run", interrupted)
     assert cli.main(["check", "config.yaml"]) == cli.INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+def test_output_that_is_read_no_further_ends_a_command_without_a_word(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n")
+    asked = processes.command("check", str(config))
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == cli.UNREAD
 
 
 @pytest.mark.parametrize(

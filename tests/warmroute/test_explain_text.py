@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import msgspec
+
 from router.producers.facts import HeldPrefix
 from router.request.usage import Usage
 from router.scheduling.types import Dropped
 from router.telemetry.decisions import Record, StageRecord
-from warmroute.explain_text import explained, listed
+from warmroute.explain_text import MAX_ROWS, explained, listed
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
@@ -31,6 +33,7 @@ RECORD = Record(
     status=200,
     usage=Usage(70, 5, 64),
     duration_ms=123.4,
+    completed=True,
 )
 
 
@@ -59,6 +62,20 @@ def test_who_prefills_is_told_with_a_table_of_its_own() -> None:
     assert f"prefill: profile prefill picks {A}" in lines
 
 
+def test_of_many_candidates_the_best_and_the_pick_are_shown() -> None:
+    totals = {f"10.0.1.{number}:8000": 9.0 - number / 100 for number in range(99)}
+    record = Record(request_id="r", at=0.0, kind="chat", model="m", endpoint=B, candidates=150)
+    record.totals = {**totals, B: 1.0}
+    record.dropped = [Dropped("busy", tuple(totals), "it is full")]
+    lines = list(explained(record))
+    assert lines[-1].endswith(f"10.0.1.19:8000 and {99 - MAX_ROWS} more: it is full")
+    rows = [line for line in lines if ":8000  " in line]
+    assert len(rows) == MAX_ROWS
+    assert rows[0].startswith("  10.0.1.0:8000")
+    assert rows[-1].startswith(f"> {B}")
+    assert f"  … and {100 - MAX_ROWS} more" in lines
+
+
 def test_fallbacks_and_who_stood_in_are_notes() -> None:
     record = Record(request_id="r", at=0.0, kind="chat", model="m", endpoint=B, served=A)
     record.fallbacks = ("no token ids: timeout",)
@@ -69,9 +86,36 @@ def test_fallbacks_and_who_stood_in_are_notes() -> None:
     ]
 
 
+def test_of_several_prompts_it_says_that_the_engine_counts_all() -> None:
+    lines = list(explained(msgspec.structs.replace(RECORD, prompts=2)))
+    assert (
+        "prompt    70 tokens in the first of 2 prompts, 4 blocks of 16; 64 tokens expected from "
+        "the cache, the engine counts all of them"
+    ) in lines
+
+
+def test_an_answer_that_was_cut_short_is_told_as_that() -> None:
+    record = msgspec.structs.replace(RECORD, completed=False)
+    assert "answer    status 200 after 123 ms, cut short" in list(explained(record))
+    record.duration_ms = None
+    assert "answer    status 200" in list(explained(record))
+
+
 def test_a_refusal_says_why_and_nothing_more() -> None:
     refused = Record(request_id="r", at=0.0, kind="chat", model="m\x1b", refused="no good")
     assert list(explained(refused)) == ["00:00:00  r  chat, model m?", "refused: no good"]
+
+
+def test_a_refusal_names_its_status_who_was_dropped_and_what_took_time() -> None:
+    refused = Record(request_id="r", at=0.0, kind="chat", model="", refused="all are full")
+    refused.status, refused.took_ms, refused.times_ms = 429, 1.5, {"parse": 0.5}
+    refused.dropped = [Dropped("busy", (A, B), "their queues are full")]
+    assert list(explained(refused)) == [
+        "00:00:00  r  chat, no model named",
+        "refused with 429: all are full",
+        "pick      1.50 ms: parse 0.50",
+        f"  busy dropped {A}, {B}: their queues are full",
+    ]
 
 
 def test_the_list_has_a_line_for_each() -> None:

@@ -35,6 +35,8 @@ def test_what_is_not_known_is_a_dash() -> None:
 def test_a_refusal_says_why() -> None:
     event = {"event": "request.ended", "kind": "chat", "status": 400, "refused": "no good"}
     assert request_line(json.dumps(event)) == "chat        refused  no good"
+    event["refused"] = "no \x1b[2J\ngood"
+    assert request_line(json.dumps(event)) == "chat        refused  no ?[2J?good"
 
 
 @pytest.mark.parametrize(

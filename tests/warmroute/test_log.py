@@ -36,6 +36,20 @@ def test_text_is_for_people() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
+def test_names_that_clients_give_are_no_commands_to_a_terminal() -> None:
+    stream = io.StringIO()
+    log.configure("text", stream)
+    try:
+        raise ValueError("of two\nlines")
+    except ValueError:
+        structlog.get_logger().exception("a.b", model="\x1b[2Jx", request_id="r\u2028\x9b2J\nfake")
+    first, *trace = stream.getvalue().splitlines()
+    assert "model=?[2Jx" in first
+    assert "r??2J?fake" in first
+    assert not any("\x1b" in line for line in (first, *trace))
+    assert trace[-2:] == ["ValueError: of two", "lines"]
+
+
 @pytest.mark.parametrize(("level", "said"), [("debug", 4), ("info", 3), ("error", 1)])
 def test_what_is_below_the_level_is_left_out(level: str, said: int) -> None:
     stream = io.StringIO()

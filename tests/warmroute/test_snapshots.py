@@ -13,11 +13,11 @@ from structlog.testing import capture_logs
 from indexer.block import Trust
 from tests.router.producers.test_prefix import A, Fixture, stored
 from warmroute.errors import StartError
-from warmroute.snapshots import Snapshots
+from warmroute.snapshots import Snapshots, of_router
 
 
 def snapshots(folder: Path, fixture: Fixture, now: float = 100.0) -> Snapshots:
-    return Snapshots(folder, fixture.prefix, fixture.pool, clock=lambda: now)
+    return of_router(folder, fixture.prefix, fixture.pool, clock=lambda: now)
 
 
 async def test_what_one_router_kept_the_next_one_knows(tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ def _matched(record: Record, address: str) -> bool:
 def _differs(record: Record) -> bool:
     """The engine counted other tokens; of several prompts in one request it counts all."""
     usage, known = record.usage, record.prompt_tokens
+    if record.prompts > 1:
+        return False
     return usage is not None and known is not None and usage.prompt_tokens != known
 
 

@@ -23,7 +23,7 @@ _FIXES = {
 }
 """What mends the cause that most requests have; for others the sidecar's log tells."""
 
-_OF_THE_REQUEST = frozenset({Missing.REFUSED, Missing.UNSUPPORTED})
+_OF_THE_REQUEST = frozenset({Missing.REFUSED, Missing.UNSUPPORTED, Missing.NOT_SERVED})
 """What lies at the request and not at the tokenizer."""
 
 

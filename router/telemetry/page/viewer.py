@@ -36,6 +36,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: int
     status: int | None
     duration_ms: float | None
+    completed: bool
 
 
 _Seen = dict[tuple[str, float], tuple[int | None, float | None]]
@@ -65,7 +66,7 @@ def _version(record: Record) -> tuple[int | None, float | None]:
 
 
 def _brief(record: Record) -> Brief:
-    usage, prefill = record.usage, record.prefill
+    prefill = record.prefill
     return Brief(
         request_id=record.request_id,
         at=record.at,
@@ -77,8 +78,9 @@ def _brief(record: Record) -> Brief:
         took_ms=record.took_ms,
         prompt_tokens=record.prompt_tokens,
         predicted_cached_tokens=record.predicted_cached_tokens,
-        reported_cached_tokens=usage.cached_tokens if usage else None,
+        reported_cached_tokens=record.reported_cached_tokens,
         fallbacks=len(record.fallbacks),
         status=record.status,
         duration_ms=record.duration_ms,
+        completed=record.completed,
     )

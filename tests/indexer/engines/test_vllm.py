@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -333,6 +334,31 @@ def test_a_bad_event_is_left_out_with_its_reason(event: object, reason: Reason) 
     batch = decode(make.payload(make.CLEARED, event, make.removed()))
     assert batch.events == [AllBlocksCleared(), BlockRemoved(list(make.NAMES))]
     assert batch.rejected == [reason]
+
+
+def _listed(events: Sequence[object]) -> bytes:
+    return encode([1.5, events, 3])
+
+
+def _mapped(events: Sequence[object]) -> bytes:
+    return encode({"ts": 1.5, "events": events, "data_parallel_rank": 3})
+
+
+@pytest.mark.parametrize("batch", [_listed, _mapped])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        encode(make.stored(lora_name="text")).replace(b"text", b"\xff\xfe\xfd\xfc"),
+        encode(["BlockStored", [1], None, [1], 1, None, "text"]).replace(b"text", b"\xc3text"[:4]),
+    ],
+    ids=["map", "array"],
+)
+def test_what_makes_a_message_unreadable_costs_only_its_event(
+    batch: Callable[[Sequence[object]], bytes], spoilt: bytes
+) -> None:
+    read = decode(batch([make.CLEARED, msgspec.Raw(spoilt), make.removed()]))
+    assert read.events == [AllBlocksCleared(), BlockRemoved(list(make.NAMES))]
+    assert (read.rejected, read.rank, read.ts) == ([Reason.BAD_EVENT], 3, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,35 @@ async def test_an_answer_whose_body_nobody_shows_keeps_its_length() -> None:
     assert started == pb.ProcessingResponse(response_headers=pb.HeadersResponse())
 
 
+@pytest.mark.parametrize(
+    ("sample", "mode", "end", "completed"),
+    [
+        (1, pb.NONE, True, True),
+        (1, pb.NONE, False, False),
+        (0, pb.NONE, False, True),
+        (0, pb.FULL_DUPLEX_STREAMED, True, True),
+        (0, pb.FULL_DUPLEX_STREAMED, False, False),
+    ],
+    ids=["read", "read-cut", "not-shown", "passing-through", "passing-through-cut"],
+)
+async def test_an_answer_is_complete_once_all_of_it_that_is_shown_was_here(
+    sample: int, mode: pb.BodySendMode.ValueType, end: bool, completed: bool
+) -> None:
+    request = envoy.request_headers()
+    request.protocol_config.response_body_mode = mode
+    async with service(Fixture("a:1", usage_sample=sample)) as envoy_side:
+        messages = [
+            request,
+            envoy.request_body(PROMPT, end=True),
+            envoy.response_headers(200, content_type="application/json"),
+        ]
+        if sample or mode != pb.NONE:
+            messages.append(envoy.response_body(b"{}", end=end))
+        await envoy_side.play(*messages)
+        (record,) = envoy_side.fixture.notes.ended_
+        assert record.completed is completed
+
+
 async def test_streams_that_end_before_their_answers_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -271,6 +271,19 @@ async def test_a_lost_stream_credits_nothing_until_a_scrape_proves_the_process()
     assert fixture.feeds[A].trust is Trust.EXACT
 
 
+async def test_a_process_that_was_never_scraped_before_is_not_proven_by_later_scrapes() -> None:
+    fixture = Fixture()
+    fixture.announce(A, stored([1], range(16)))
+    fixture.feeds[A].lost()
+    fixture.prefix.tick(fixture.pool.snapshot())
+    for scraped_at in (1.0, 2.0, 3.0):  # of whichever process is there now
+        fixture.pool.scraped(A, EngineMetrics(process_start=5.0, scraped_at=scraped_at))
+        fixture.prefix.tick(fixture.pool.snapshot())
+    assert (await fixture.reach(A), fixture.feeds[A].trust) == (0, Trust.STALE)
+    fixture.announce(A)
+    assert (await fixture.reach(A), fixture.feeds[A].trust) == (1, Trust.EXACT)
+
+
 def sources_of(endpoint: Endpoint, **kv_events: Any) -> list[tuple[str, str, int]]:
     prefix = Fixture(kvEventsConfig=kv_events).prefix
     return [(s.endpoint, s.topic_filter, s.holder.rank) for s in prefix.sources([endpoint])]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from router.pool.endpoint import ServedModels
 from router.producers.breaker import FAILURES
 from router.producers.facts import Facts, MediaItem, Tokens, Untokenized
 from router.producers.tokens import Missing, TokenProducer, TokenStats
@@ -77,6 +78,29 @@ async def test_missing_ids_are_counted_by_reason() -> None:
     fixture = Fixture(Missing.NOT_READY)
     assert await fixture.tokens() is None
     assert fixture.backend.stats.missing == {Missing.NOT_READY: 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "reason"),
+    [
+        ("made-up", [ServedModels(names=("m",))], Missing.NOT_SERVED),
+        ("made-up", [ServedModels(names=("m",)), None], Missing.UNKNOWN_MODEL),
+        ("made-up", [], Missing.UNKNOWN_MODEL),
+        ("m", [ServedModels(names=("m",))], Missing.UNKNOWN_MODEL),
+        ("sql", [ServedModels(names=("m",), adapters={"sql": "m"})], Missing.UNKNOWN_MODEL),
+        ("", [ServedModels(names=("m",))], Missing.UNKNOWN_MODEL),
+    ],
+    ids=["nobody", "who-knows", "no-endpoints", "served", "adapter", "no-name"],
+)
+async def test_a_name_that_no_endpoint_serves_is_the_clients_fault_not_the_tokenizers(
+    model: str, served: list[ServedModels | None], reason: Missing
+) -> None:
+    fixture, facts = Fixture(Missing.UNKNOWN_MODEL), Facts()
+    endpoints = [make.endpoint(f"e:{n}", models=models) for n, models in enumerate(served)]
+    request = make.request(prompt_known=True, model=model)
+    await fixture.producer.produce(request, endpoints, facts)
+    assert fixture.backend.stats.missing == {reason: 1}
+    assert facts.get(Untokenized) == Untokenized(str(reason))
 
 
 async def test_a_prompt_that_cannot_be_read_asks_nobody() -> None:

@@ -13,6 +13,7 @@ from router.request.ids import (
     MAX_LISTS,
     MAX_TOKEN_ID,
     first_ids,
+    how_many,
     is_empty,
     is_flood,
     may_flood,
@@ -69,3 +70,13 @@ def test_an_empty_prompt_has_nothing_to_match(prompt: Any) -> None:
 def test_more_lists_than_are_read_are_a_flood(prompt: bytes, flood: bool) -> None:
     assert is_flood(msgspec.Raw(prompt)) is flood
     assert may_flood(prompt) or not flood
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count"),
+    [(None, 1), ("text", 1), ([], 1), ([1, 2], 1), ([[1, 2]], 1), (["a"], 1), (["a", "b"], 2),
+     ([[1], [2], []], 3)],
+    ids=str,
+)  # fmt: skip
+def test_texts_and_lists_of_ids_are_several_prompts(prompt: Any, count: int) -> None:
+    assert how_many(prompt) == count

@@ -30,6 +30,11 @@ def test_ids_and_texts_are_prompts(body: dict[str, Any], ids: bytes | None) -> N
     assert msgspec.json.decode(made.prompt)["prompt"] == next(iter(body.values()))
 
 
+def test_prompts_are_counted() -> None:
+    assert [read(text=text).prompts for text in ("hi", ["hi"], ["hi", "ho"])] == [1, 1, 2]
+    assert read(input_ids=[[1], [2], [3]]).prompts == 3
+
+
 @pytest.mark.parametrize(
     ("extra", "salt"), [("k", "k"), (["k", "l"], "k"), (None, None), ([], None)], ids=str
 )

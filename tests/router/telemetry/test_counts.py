@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.producers.facts import HeldPrefix
-from router.telemetry.counts import MAX_TIERS, Counts, Names
+from router.telemetry.counts import MAX_ATTEMPTS, MAX_TIERS, Counts, Names
 from router.telemetry.decisions import Record, StageRecord
 from router.telemetry.samples import Buckets, Histogram, Sample
 
@@ -53,6 +53,23 @@ def test_picks_are_counted_by_endpoint_and_refusals_without_one() -> None:
     assert count(counts, name, "success", "m", "pod-a", "ns", "8000") == 1
     assert count(counts, name, "success", "other", "pod-a", "ns", "8000") == 1
     assert count(counts, name, "failure", "m", "", "", "") == 1
+
+
+def test_endpoints_that_come_and_go_are_bounded() -> None:
+    counts = Counts(Names(model=lambda name: name, endpoint=lambda address: (address, "ns")))
+    for number in range(MAX_ATTEMPTS + 5):
+        counts.routed(record(endpoint=f"10.0.{number // 250}.{number % 250}:8000"))
+    name = "llm_d_epp_scheduler_attempts"
+    assert len(told(counts)[name].values) == MAX_ATTEMPTS + 1
+    assert count(counts, name, "success", "other", "other", "", "") == 5
+
+
+def test_lookups_are_timed_where_there_are_any() -> None:
+    counts = Counts(NAMES)
+    counts.routed(record(times_ms={"precise": 2.5}))
+    counts.routed(record(times_ms={"precise": 0.0}, block_size=0))
+    kept = histogram(counts, "llm_d_epp_kv_cache_index_lookup_latency_seconds")
+    assert (sum(kept.counts), kept.total) == (1, 0.0025)
 
 
 def test_a_model_that_nobody_serves_is_kept_under_the_name_it_is_told_by() -> None:

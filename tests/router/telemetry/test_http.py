@@ -121,7 +121,10 @@ async def test_decisions_are_listed_and_found_by_id() -> None:
     async with pages() as client:
         listed = (await (await client.get("/debug/decisions?limit=1")).json())["decisions"]
         assert [entry["request_id"] for entry in listed] == ["second"]
-        assert (await client.get("/debug/decisions?limit=x")).status == 400
+        for limit in ("x", "-1", "", "1000000"):
+            refused = await client.get(f"/debug/decisions?limit={limit}")
+            assert refused.status == 400
+            assert "a number up to 999999" in (await refused.json())["error"]["message"]
         found = await client.get("/debug/decisions/a%2Fb%20c")
         assert (await found.json())["request_id"] == "a/b c"
         assert (await client.get("/debug/decisions/none")).status == 404

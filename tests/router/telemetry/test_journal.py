@@ -69,11 +69,13 @@ def test_readers_are_told_of_each_request_too() -> None:
 def test_a_refusal_is_kept_and_logged_with_its_reason() -> None:
     decisions = Decisions()
     journal = Journal(Metrics(lambda _: True), decisions)
-    record = Record(request_id="r1", at=1.0, kind="chat", model="", refused="no good")
+    record = Record(request_id="r1", at=1.0, kind="chat", model="m", refused="no good")
+    record.took_ms = 1.234
     with capture_logs() as logs:
         journal.refused(record, BadRequest("no good"))
     assert decisions.get("r1") is record
     assert [(entry["status"], entry["refused"]) for entry in logs] == [(400, "no good")]
+    assert [(entry["model"], entry["took_ms"]) for entry in logs] == [("m", 1.23)]
 
 
 def test_where_a_request_was_prefilled_is_logged() -> None:

@@ -27,6 +27,13 @@ def test_labels_are_renamed() -> None:
     assert told[older] == [({"name": "p", "model_server_pod": "a:1"}, 7)]
 
 
+def test_the_pools_saturation_has_its_older_name() -> None:
+    registry = CollectorRegistry()
+    labels, name = {"inference_pool": "p", "stage": "effective"}, "flow_control_pool_saturation"
+    Gauge(f"llm_d_epp_{name}", "Text.", labels, registry=registry).labels(**labels).set(0.5)
+    assert page(registry)[f"inference_extension_{name}"] == [(labels, 0.5)]
+
+
 def test_what_differs_only_in_a_label_that_was_not_there_is_added_up() -> None:
     registry = CollectorRegistry()
     labels = ("model_name", "target_model_name", "fairness_id", "priority")

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.errors import NoEndpoints
 from router.request.usage import Usage
 from router.telemetry.decisions import Record
-from router.telemetry.metrics import MAX_FAIRNESS_IDS, MAX_SERIES, Metrics
+from router.telemetry.metrics import MAX_FAIRNESS_IDS, MAX_MODELS, MAX_SERIES, Metrics
 from router.telemetry.samples import Sample
 
 
@@ -46,6 +47,17 @@ def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
     assert value(metrics, "llm_d_epp_request_error_total", **LABELS, error_code="HTTP200") is None
 
 
+def test_of_several_prompts_the_engine_counts_all_so_nothing_is_compared() -> None:
+    metrics = Metrics(lambda _: True)
+    done = record(prompts=2, prompt_tokens=70, predicted_cached_tokens=64)
+    done.status, done.duration_ms, done.usage = 200, 500.0, Usage(140, 5, 0)
+    metrics.routed(done)
+    metrics.ended(done)
+    assert done.reported_cached_tokens is None
+    assert value(metrics, "llm_d_epp_request_cached_tokens_count", **LABELS) == 1
+    assert value(metrics, "warmroute_compared_predicted_cached_tokens_total") == 0
+
+
 def test_errors_are_counted_by_what_they_were() -> None:
     metrics = Metrics(lambda _: True)
     metrics.refused(record(), NoEndpoints("none"))
@@ -71,6 +83,31 @@ def test_only_names_that_are_served_become_label_values() -> None:
     other = {**LABELS, "model_name": "other", "target_model_name": "other"}
     assert value(metrics, "llm_d_epp_request_total", **other) == 50
     assert value(metrics, "llm_d_epp_request_total", **LABELS) == 1
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["unloaded", "loaded"])
+def test_a_request_ends_under_the_names_it_began_with(first: bool) -> None:
+    served = {"m"} if first else set()
+    metrics = Metrics(lambda name: name in served)
+    done = record(status=200, duration_ms=1.0)
+    metrics.routed(done)
+    served ^= {"m"}
+    metrics.ended(done)
+    name = "m" if first else "other"
+    labels = {**LABELS, "model_name": name, "target_model_name": name}
+    assert value(metrics, "llm_d_epp_request_running", **labels) == 0
+    assert value(metrics, "llm_d_epp_request_duration_seconds_count", **labels) == 1
+
+
+def test_models_that_come_and_go_are_bounded() -> None:
+    metrics = Metrics(lambda _: True)
+    for number in range(MAX_MODELS + 5):
+        name = f"adapter-{number % (MAX_MODELS + 4)}"
+        metrics.routed(record(model=name, target_model=name))
+    first = {**LABELS, "model_name": "adapter-0", "target_model_name": "adapter-0"}
+    others = {**LABELS, "model_name": "other", "target_model_name": "other"}
+    assert value(metrics, "llm_d_epp_request_total", **first) == 2
+    assert value(metrics, "llm_d_epp_request_total", **others) == 4
 
 
 def test_what_others_count_is_asked_for_when_the_page_is() -> None:

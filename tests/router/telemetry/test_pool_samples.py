@@ -30,6 +30,13 @@ def test_before_the_first_scrape_there_are_no_averages() -> None:
     assert "llm_d_epp_average_queue_size" not in told
 
 
+def test_an_engine_that_counts_no_hits_is_told_of_none() -> None:
+    endpoints = [make.endpoint(A, prefix_hits=3.0, prefix_queries=9.0), make.endpoint(B, waiting=0)]
+    told = {sample.name: sample.values for sample in samples(endpoints, [], "")}
+    assert told["warmroute_engine_prefix_hits"] == {(A,): 3}
+    assert told["warmroute_engine_prefix_queries"] == {(A,): 9}
+
+
 def test_requests_in_flight_are_told_for_each_producer_that_counts_them() -> None:
     first, second = InFlightLoad("first"), InFlightLoad("second")
     for load in (first, second):

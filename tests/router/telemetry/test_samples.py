@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from router.telemetry.samples import Buckets, Histogram, Sample, Sources, described
+from router.telemetry.samples import Buckets, Capped, Histogram, Sample, Sources, described
 
 
 def page(*samples: Sample | Histogram) -> list[str]:
@@ -42,3 +42,8 @@ def test_buckets_count_what_is_at_most_their_bound() -> None:
 def test_only_names_of_llm_d_are_marked() -> None:
     assert described("llm_d_epp_x", "Text.") == "[ALPHA] Text."
     assert described("warmroute_x", "Text.") == "Text."
+
+
+def test_the_first_values_of_a_label_have_room_for_good() -> None:
+    values = Capped(2)
+    assert [values.take(value) for value in "abcab"] == [True, True, False, True, True]

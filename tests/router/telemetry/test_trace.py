@@ -136,11 +136,13 @@ def test_a_failure_of_the_engine_is_an_error(status: int | None, failed: bool) -
 )
 def test_a_refusal_ends_with_its_reason(error: RouterError, failed: bool) -> None:
     collected = Collected()
-    refused = answered(endpoint=None, refused=str(error), status=None, duration_ms=None)
+    # What the stage that refused took is in none of `times_ms`.
+    refused = answered(endpoint=None, refused=str(error), status=error.status, duration_ms=None)
+    refused.took_ms = 7.0
     collected.traces.routed(refused)
     collected.traces.refused(refused, error)
     whole = collected.spans["gateway.request"]
     assert (whole.attributes or {})["http.response.status_code"] == error.status
     assert whole.status.description == ("nobody" if failed else None)
-    assert milliseconds(whole) == (0, 5)
+    assert milliseconds(whole) == (0, 7)
     assert "response" not in collected.spans

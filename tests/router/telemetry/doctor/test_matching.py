@@ -129,6 +129,14 @@ async def test_other_counts_of_tokens_are_the_cause_and_named_with_both() -> Non
     assert (finding.evidence["tokenizer"], finding.evidence["engine"]) == (70, 77)
 
 
+async def test_other_counts_say_nothing_of_requests_with_several_prompts() -> None:
+    ward = Ward()
+    await _expired(ward)
+    for _ in range(2):
+        ward.answered(usage=Usage(140, 1, 0), predicted_cached_tokens=64, prompts=2)
+    assert ward.codes() == [("speculation-unconfirmed", A)]
+
+
 async def test_other_counts_say_nothing_where_prompts_match() -> None:
     ward = Ward()
     ward.fixture.announce(A, stored([1], range(16)))

@@ -42,9 +42,10 @@ def test_requests_without_ids_are_counted_by_reason_for_a_while() -> None:
     assert ward.codes() == []
 
 
-def test_requests_that_nobody_could_tokenize_are_no_fault() -> None:
+@pytest.mark.parametrize("reason", [Missing.UNSUPPORTED, Missing.REFUSED, Missing.NOT_SERVED])
+def test_requests_that_nobody_could_tokenize_are_no_fault(reason: Missing) -> None:
     ward = Ward()
-    ward.backend.stats.missing[Missing.UNSUPPORTED] = 5
+    ward.backend.stats.missing[reason] = 5
     assert ward.codes() == []
 
 
