@@ -8,6 +8,7 @@ block follow the local hash, so that blocks before an image still match without 
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
 from array import array
@@ -40,6 +41,7 @@ def pack(ids: Iterable[int]) -> bytes:
     return packed.tobytes()
 
 
+@functools.lru_cache(maxsize=1024)
 def root(identity: Identity, unnamed_adapter: int | None = None) -> int:
     """The parent of an identity's first block.
 

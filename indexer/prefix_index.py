@@ -246,10 +246,10 @@ class PrefixIndex:
 
     def guess(self, lookup: Lookup, holder: Holder, expires_at: float) -> Ticket:
         """Expect the holder to have the whole prompt soon, because the request goes there."""
-        models = self._models(holder)
-        reading = next((r for r in lookup.readings if r.identity.model in models), None)
-        if reading is None:
-            reading = lookup.readings[0]
+        reading = lookup.readings[0]
+        if len(lookup.readings) > 1:
+            models = self._models(holder)
+            reading = next((r for r in lookup.readings if r.identity.model in models), reading)
         match = reading.matches.get(holder)
         confirmed = match.blocks if match else 0
         grain = self._index.traits.grain(holder)

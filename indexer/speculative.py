@@ -74,20 +74,13 @@ class Speculative:
         """Guess that the holder will have these blocks until then."""
         self._last_number = number = self._last_number + 1
         ticket = Ticket(number, holder)
+        # Mostly nobody guesses any of them yet: whole mappings are made and joined, not entries.
         hashes = list(dict.fromkeys(hashes))
         self._open[number] = _Open(ticket, hashes, expires_at, self._now)
         heapq.heappush(self._expiries, (expires_at, number))
         guesses = self._guesses.setdefault(holder, {})
-        bit = self._bits.bit(holder)
-        for block in hashes:
-            owner = guesses.get(block)
-            if owner is None:
-                guesses[block] = number
-                self.masks[block] = self.masks.get(block, 0) | bit
-            elif isinstance(owner, set):
-                owner.add(number)
-            else:
-                guesses[block] = {owner, number}
+        self._own(guesses, hashes, number)
+        self._mark(hashes, self._bits.bit(holder))
         self._of(holder).recorded += len(hashes)
         self.stats.recorded += len(hashes)
         return ticket
@@ -151,6 +144,21 @@ class Speculative:
         """Guesses that count at the moment, in blocks."""
         return sum(map(len, self._guesses.values()))
 
+    def _own(self, guesses: dict[int, int | set[int]], hashes: Sequence[int], number: int) -> None:
+        """Note that they are guesses of this ticket, too."""
+        owners: dict[int, int | set[int]] = dict.fromkeys(hashes, number)
+        for block in guesses.keys() & hashes:
+            owner = guesses[block]
+            owners[block] = {*owner, number} if isinstance(owner, set) else {owner, number}
+        guesses.update(owners)
+
+    def _mark(self, hashes: Sequence[int], bit: int) -> None:
+        """Note that they are guessed for this holder, too."""
+        masks = dict.fromkeys(hashes, bit)
+        for block in self.masks.keys() & hashes:
+            masks[block] |= self.masks[block]
+        self.masks.update(masks)
+
     def _of(self, holder: Holder) -> GuessStats:
         stats = self.by_holder.get(holder)
         if stats is None:
@@ -174,33 +182,31 @@ class Speculative:
             return 0
         holder = record.ticket.holder
         guesses = self._guesses.get(holder, {})
-        shared, lone = 0, []
-        for block in record.hashes:
-            owner = guesses.get(block)
-            if owner == number:
-                lone.append(block)
-            elif isinstance(owner, set) and number in owner:
-                owner.remove(number)
-                shared += 1
-                if len(owner) == 1:
-                    guesses[block] = owner.pop()
+        owners = list(map(guesses.get, record.hashes))
+        lone = [b for b, owner in zip(record.hashes, owners, strict=True) if owner == number]
+        shared = 0
+        if len(lone) < len(owners):
+            for block, owner in zip(record.hashes, owners, strict=True):
+                if isinstance(owner, set) and number in owner:
+                    owner.remove(number)
+                    shared += 1
+                    if len(owner) == 1:
+                        guesses[block] = owner.pop()
         return shared + self._drop(holder, lone)
 
     def _drop(self, holder: Holder, hashes: Iterable[int]) -> int:
         """Take guesses away from all their tickets; returns how many there were, per ticket."""
         guesses = self._guesses.get(holder, {})
-        bit = self._bits.find(holder)
+        others, masks = ~self._bits.find(holder), self.masks
         dropped = 0
         for block in hashes:
             owner = guesses.pop(block, None)
             if owner is None:
                 continue
             dropped += len(owner) if isinstance(owner, set) else 1
-            rest = self.masks[block] & ~bit
+            rest = masks.pop(block) & others
             if rest:
-                self.masks[block] = rest
-            else:
-                del self.masks[block]
+                masks[block] = rest
         if not guesses:
             self._guesses.pop(holder, None)
         return dropped

@@ -50,11 +50,9 @@ def trace(record: Record, headers: Mapping[str, str]) -> None:
     record.tracestate = headers.get(names.TRACESTATE, "")[:MAX_TEXT]
 
 
-def arrived(
-    request_id: str, at: float, kind: str, headers: Mapping[str, str], body: bytes | None
-) -> Record:
-    """What is known of a request before it is read."""
-    record = Record(request_id=request_id[:MAX_NAME], at=at, kind=kind, model="")
+def arrived(request_id: str, at: float, headers: Mapping[str, str], body: bytes | None) -> Record:
+    """What is known of a request before it is read; its kind is not."""
+    record = Record(request_id=request_id[:MAX_NAME], at=at, kind="", model="")
     record.request_bytes = None if body is None else len(body)
     trace(record, headers)
     return record
@@ -211,6 +209,8 @@ def _named_in(record: Record) -> Mapping[str, None]:
 def _bounded(outcome: Outcome) -> Outcome:
     """An outcome of a large pool names only the best and the picks."""
     dropped = outcome.dropped
+    if not dropped and len(outcome.totals) <= MAX_ADDRESSES:
+        return outcome
     if any(len(step.addresses) > MAX_ADDRESSES for step in dropped):
         dropped = tuple(map(_named, dropped))
     if len(outcome.totals) <= MAX_ADDRESSES:

@@ -98,7 +98,7 @@ class Director:
         """
         lineup, watch = self.lineup, Stopwatch(self._timer)
         request_id = headers.get(names.REQUEST_ID) or uuid.uuid4().hex
-        record = self._arrived(headers, body, request_id)
+        record = describe.arrived(request_id, self._clock(), headers, body)
         record.times_ms = watch.times_ms
         try:
             request = await self._parse(headers, body, request_id, lineup.apis)
@@ -106,7 +106,7 @@ class Director:
             describe.request(record, request)
             facts, decision = await self._decide(lineup, request, subset, watch)
         except RouterError as error:
-            describe.refusal(record, error)
+            self._refusal(record, error, headers)
             record.took_ms = (self._clock() - record.at) * 1e3
             if self._explains(headers):
                 error.answer_headers = {names.DECISION: describe.short(record)}
@@ -131,8 +131,8 @@ class Director:
     def refused(self, headers: Mapping[str, str], error: RouterError) -> None:
         """A request was refused before there was anything to decide."""
         request_id = headers.get(names.REQUEST_ID) or uuid.uuid4().hex
-        record = self._arrived(headers, None, request_id)
-        describe.refusal(record, error)
+        record = describe.arrived(request_id, self._clock(), headers, None)
+        self._refusal(record, error, headers)
         self._observer.refused(record, error)
 
     def responded(
@@ -187,9 +187,10 @@ class Director:
         record.completed = routed.whole
         self._observer.ended(record)
 
-    def _arrived(self, headers: Mapping[str, str], body: bytes | None, request_id: str) -> Record:
-        kind = api_of(headers, self.lineup.apis)
-        return describe.arrived(request_id, self._clock(), kind, headers, body)
+    def _refusal(self, record: Record, error: RouterError, headers: Mapping[str, str]) -> None:
+        # What was read says itself which API it speaks.
+        record.kind = record.kind or api_of(headers, self.lineup.apis)
+        describe.refusal(record, error)
 
     def _served_by(self, routed: Routed, address: str) -> None:
         """Account for the endpoint that answers; the one picked first could not be reached."""

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
+from warmroute import grpc_core
 from warmroute.errors import StartError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -69,6 +70,7 @@ def _chosen(arguments: Sequence[str]) -> str | None:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    grpc_core.settle()
     chosen = _chosen(arguments)
     parser = argparse.ArgumentParser(prog="warmroute", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

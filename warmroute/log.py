@@ -26,7 +26,7 @@ def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") ->
     """Call once, before the first event. Events below `level` are left out."""
     renderers: list[structlog.typing.Processor]
     if form == "json":
-        renderers = [structlog.processors.JSONRenderer(serializer=_json)]
+        renderers = [_json]
     else:
         renderers = [_printable, structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     structlog.configure(
@@ -37,7 +37,7 @@ def configure(form: Format, stream: TextIO = sys.stderr, level: str = "info") ->
             *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
 
@@ -53,6 +53,9 @@ def _printable(
     return event
 
 
-def _json(event: object, **_: object) -> str:
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+def _json(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
     """One event; values that JSON does not know are written as text."""
-    return msgspec.json.encode(event, enc_hook=str).decode()
+    return _encoder.encode(event).decode()

@@ -81,9 +81,14 @@ REMOVED = ROUTING + CONTROL
 
 def text_of(headers: Mapping[str, str], names: Iterable[str]) -> str:
     """The first of the named headers that is there, as UTF-8 where it is that; else empty."""
-    value = next((headers[name] for name in names if headers.get(name)), "")
-    if value.isascii():
-        return value
+    for name in names:
+        value = headers.get(name)
+        if value:
+            return value if value.isascii() else _as_utf8(value)
+    return ""
+
+
+def _as_utf8(value: str) -> str:
     try:
         return value.encode("latin-1").decode()
     except (UnicodeDecodeError, UnicodeEncodeError):

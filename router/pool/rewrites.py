@@ -33,7 +33,7 @@ def choose(
     A rule for the very name wins over one for every model, and a rule over the header; of several
     the first counts (llm-d).
     """
-    place = _match(rules, model)
+    place = _match(rules, model) if rules else None
     if place is None:
         return Choice(wanted, BY_HEADER) if wanted else None
     return Choice(_drawn(rules[place].targets, rng), f"modelRewrites[{place}]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -177,7 +177,7 @@ class Facts:
     def __init__(self, rng: random.Random | None = None, now: float = 0.0) -> None:
         self.rng = rng or random.Random(0)
         self.now = now
-        self._facts: dict[tuple[type, str], object] = {}
+        self._facts: dict[tuple[type, str], Any] = {}
 
     def put(self, fact: object, producer: str = "") -> None:
         """State a fact in a producer's name."""
@@ -197,4 +197,5 @@ class Facts:
 
     def get(self, kind: type[_F], producer: str = "") -> _F | None:
         """The fact of that type, or None where nobody could state it."""
-        return cast("_F | None", self._facts.get((kind, producer)))
+        fact: _F | None = self._facts.get((kind, producer))
+        return fact

@@ -83,11 +83,10 @@ class InFlightLoad:
         state = facts.get(Uncached, self.name)
         prompt = state.tokens if state is not None else {}
         output = self._output(request, facts)
-        here, stages = decision.endpoint.address, [decision.prefill, decision.encode]
-        others = {o.endpoint.address for o in stages if o is not None} - {here}
+        here = decision.endpoint.address
         computing = decision.holders[-1].address
         held = _Held(here)
-        for address in sorted(others):
+        for address in _others(decision):
             held.until_response(self._requests, address, 1)
         held.until_end(self._requests, here, 1)
         keep = self._parameters.add_estimated_output_tokens and computing == here
@@ -109,6 +108,14 @@ class InFlightLoad:
         estimate = int(tokens.count * parameters.output_ratio)
         limits = (output_limit(request), parameters.max_estimated_output_tokens)
         return min([estimate, *(limit for limit in limits if limit is not None)])
+
+
+def _others(decision: Decision) -> Sequence[str]:
+    """Endpoints that do a part of a request's work and do not answer it."""
+    if decision.prefill is None and decision.encode is None:
+        return ()
+    stages = (decision.prefill, decision.encode)
+    return sorted({o.endpoint.address for o in stages if o} - {decision.endpoint.address})
 
 
 def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) -> Mapping[str, int]:
@@ -137,11 +144,13 @@ class _Held:
 
     def until_response(self, counts: dict[str, int], address: str, amount: int) -> None:
         """Count until the answer starts."""
-        self._until_response.append(_Part(counts, address, amount))
+        if amount:
+            self._until_response.append(_Part(counts, address, amount))
 
     def until_end(self, counts: dict[str, int], address: str, amount: int) -> None:
         """Count until the exchange is over."""
-        self._until_end.append(_Part(counts, address, amount))
+        if amount:
+            self._until_end.append(_Part(counts, address, amount))
 
     def served_by(self, address: str) -> None:
         for part in (*self._until_response, *self._until_end):
@@ -157,7 +166,9 @@ class _Held:
 
 
 class _Part:
-    """So much of one count."""
+    """So much of one count, more than nothing."""
+
+    __slots__ = ("_amount", "_counts", "address")
 
     def __init__(self, counts: dict[str, int], address: str, amount: int) -> None:
         self._counts = counts
@@ -173,8 +184,6 @@ class _Part:
 
     def give_back(self) -> None:
         """Count no more."""
-        if not self._amount:
-            return
         left = self._counts[self.address] - self._amount
         if left:
             self._counts[self.address] = left
@@ -182,8 +191,7 @@ class _Part:
             del self._counts[self.address]
 
     def _take(self) -> None:
-        if self._amount:
-            self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
+        self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
 
 
 def _give_back(parts: list[_Part]) -> None:

@@ -45,6 +45,7 @@ class Calls:
         self._outbox: deque[_Call | pb.TokenizeRequest] = deque()
         self._filled = asyncio.Event()
         self._lost = False
+        self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -59,9 +60,9 @@ class Calls:
         call = _Call(request, loop.time() + timeout_s, loop.create_future())
         self._waiting[id_] = call
         self._put(call)
+        self._wake_at(call.expires_at, loop)
         try:
-            async with asyncio.timeout_at(call.expires_at):
-                return await call.reply
+            return await call.reply
         finally:
             if self._waiting.pop(id_, None) is not None:
                 self._give_up(id_, call)
@@ -80,6 +81,9 @@ class Calls:
         self._waiting.clear()
         self._lost = True
         self._filled.set()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     async def messages(self) -> AsyncIterator[pb.TokenizeRequest]:
         """What to write, as it comes; ends when the stream is lost."""
@@ -95,6 +99,25 @@ class Calls:
                 else:
                     yield message
 
+    def _wake_at(self, expires_at: float, loop: asyncio.AbstractEventLoop) -> None:
+        """One alarm for all calls, at the end of the first one: a timer for each would cost each,
+        and nearly none is needed."""
+        if self._alarm is not None and self._alarm.when() <= expires_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(expires_at, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the calls whose time is up, and sleep until that of the next one."""
+        self._alarm, now = None, loop.time()
+        for call in self._waiting.values():
+            if call.expires_at <= now and not call.reply.done():
+                call.reply.set_exception(TimeoutError())
+        left = [call.expires_at for call in self._waiting.values() if not call.reply.done()]
+        if left:
+            self._wake_at(min(left), loop)
+
     def _put(self, message: _Call | pb.TokenizeRequest) -> None:
         self._outbox.append(message)
         self._filled.set()
@@ -107,7 +130,7 @@ class Calls:
 
 def _begun(call: _Call) -> pb.TokenizeRequest | None:
     """The call's message, with the time that is left; None where none is or nobody waits."""
-    request, left_s = call.unsent, call.expires_at - asyncio.get_running_loop().time()
+    request, left_s = call.unsent, call.expires_at - call.reply.get_loop().time()
     if request is None or left_s <= 0:
         return None
     call.unsent, call.sent = None, True

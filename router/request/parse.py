@@ -89,7 +89,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 def api_of(headers: Mapping[str, str], apis: Apis = EVERY_API) -> str:
     """Name of the API a request speaks, from its headers alone."""
-    api = _api(headers, apis.known)
+    api = _api(headers, path_of(headers), apis.known)
     return OTHER if api is None else api.name
 
 
@@ -109,7 +109,8 @@ def parse(
 
     Raises BadRequest or BodyTooLarge.
     """
-    api, path = _api(headers, apis.known), path_of(headers)
+    path = path_of(headers)
+    api = _api(headers, path, apis.known)
     if not apis.others_pass and headers.get(":method", "POST") == "POST" and api is None:
         raise BadRequest(f"no parser reads {path!r} as it was sent")
     unpacked = None if body is None else _unpacked(headers, body, limits)
@@ -139,10 +140,10 @@ def parse(
     )
 
 
-def _api(headers: Mapping[str, str], known: Mapping[str, Api]) -> Api | None:
+def _api(headers: Mapping[str, str], path: str, known: Mapping[str, Api]) -> Api | None:
     if not _is_readable(headers):
         return None
-    tail = "/".join(path_of(headers).rstrip("/").rsplit("/", _DEPTH)[-_DEPTH:])
+    tail = "/".join(path.rstrip("/").rsplit("/", _DEPTH)[-_DEPTH:])
     while tail:
         if tail in known:
             return known[tail]

@@ -13,7 +13,10 @@ IF_AVAILABLE = "if-available"
 
 def wants_cached(request: Request) -> bool:
     """The client prefers no answer to one that costs a prefill (a preference of RFC 7240)."""
-    preferences = request.headers.get(HEADER, "").split(",")
+    given = request.headers.get(HEADER)
+    if given is None:
+        return False
+    preferences = given.split(",")
     return any(p.partition(";")[0].strip().lower() == IF_AVAILABLE for p in preferences)
 
 

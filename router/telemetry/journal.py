@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -69,27 +69,28 @@ class Journal:
         self._metrics.ended(record)
         for reader in self._readers:
             reader.ended(record)
-        endpoint = record.endpoint or ""
-        log.info(
-            "request.ended",
-            request_id=record.request_id,
-            kind=record.kind,
-            model=record.model,
-            endpoint=endpoint,
-            status=record.status,
-            prompt_tokens=record.prompt_tokens,
-            predicted=record.predicted_cached_tokens,
-            reported=record.reported_cached_tokens,
-            scores={name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
-            took_ms=round(record.took_ms, 2),
-            duration_ms=round(record.duration_ms or 0.0, 1),
-            **_prefill(record),
-            **({"fallbacks": list(record.fallbacks)} if record.fallbacks else {}),
-        )
+        log.info("request.ended", **_told(record))
 
 
-def _prefill(record: Record) -> dict[str, str | None]:
-    """Of a request that was prefilled elsewhere, where and with what result."""
-    if record.prefill is None:
-        return {}
-    return {"prefill": record.prefill.endpoints[0], "prefill_result": record.prefill_result}
+def _told(record: Record) -> dict[str, Any]:
+    """What the line of an answered request says of it."""
+    endpoint = record.endpoint or ""
+    told: dict[str, Any] = {
+        "request_id": record.request_id,
+        "kind": record.kind,
+        "model": record.model,
+        "endpoint": endpoint,
+        "status": record.status,
+        "prompt_tokens": record.prompt_tokens,
+        "predicted": record.predicted_cached_tokens,
+        "reported": record.reported_cached_tokens,
+        "scores": {name: round(by.get(endpoint, 0.0), 3) for name, by in record.scores.items()},
+        "took_ms": round(record.took_ms, 2),
+        "duration_ms": round(record.duration_ms or 0.0, 1),
+    }
+    if record.prefill is not None:
+        told["prefill"] = record.prefill.endpoints[0]
+        told["prefill_result"] = record.prefill_result
+    if record.fallbacks:
+        told["fallbacks"] = list(record.fallbacks)
+    return told

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from router.errors import RouterError
 from router.request.usage import Usage
@@ -19,8 +18,7 @@ from router.telemetry.counts import Counts, Names
 from router.telemetry.decisions import DEFAULT_FLOW, Record
 from router.telemetry.legacy import WithLegacyNames
 from router.telemetry.samples import Capped, Collects, Source, Sources, Told, described
-
-REQUEST_LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
+from router.telemetry.series import LABELS, AllSeries, Series
 
 OTHER_MODELS = "other"
 """What models are called together that no endpoint serves: clients invent names freely."""
@@ -36,17 +34,6 @@ OTHER_FAIRNESS_ID = "other"
 MAX_SERIES = 2000
 """Label sets of requests, of some 130 values each. Models and priorities multiply accounts: beyond
 this, further accounts of a model are counted under one name."""
-
-
-class _Series(msgspec.Struct):
-    """The series that every request with these labels touches; `gaps` once one was streamed."""
-
-    labels: tuple[str, ...]
-    requests: Counter
-    running: Gauge
-    size: Histogram
-    duration: Histogram
-    gaps: Histogram | None = None
 
 
 class Metrics:
@@ -78,23 +65,14 @@ class Metrics:
         self.registry.register(self._own)
         self._counts = Counts(Names(self._shown, endpoint, plugin))
         self.watch(self._counts.samples)
-        self._series: dict[tuple[str, ...], _Series] = {}
+        self._series = AllSeries()
+        # Not watched: they may be many, and any thread may read them.
+        self._own.register(Sources(self._series.samples))
         # By identity: client's ids come again, and models are loaded and unloaded meanwhile.
-        self._open: dict[int, _Series] = {}
+        self._open: dict[int, Series] = {}
         self._models, self._fairness_ids = Capped(MAX_MODELS), Capped(MAX_FAIRNESS_IDS)
-        self._requests = self._counter("request", "Requests routed or refused.", REQUEST_LABELS)
-        labels = (*REQUEST_LABELS, "error_code")
+        labels = (*LABELS, "error_code")
         self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
-        self._running = Gauge(
-            "llm_d_epp_request_running",
-            described("llm_d_epp_", "Requests between pick and end."),
-            REQUEST_LABELS,
-            registry=self._own,
-        )
-        self._duration = self._histogram(
-            "request_duration_seconds", "From the pick to the end.", buckets.DURATION_S
-        )
-        self._size = self._histogram("request_size_bytes", "Of bodies shown.", buckets.BYTES)
         self._answer_size = self._histogram(
             "response_size_bytes", "Of bodies of answers that are seen.", buckets.ANSWER_BYTES
         )
@@ -108,14 +86,9 @@ class Metrics:
         self._first = Histogram(
             "llm_d_epp_request_ttft_seconds",
             described("llm_d_epp_", "From the pick to the answer's first piece, where seen."),
-            (*REQUEST_LABELS, "streaming"),
+            (*LABELS, "streaming"),
             buckets=buckets.DURATION_S,
             registry=self._own,
-        )
-        self._gaps = self._histogram(
-            "request_streaming_itl_seconds",
-            "Between two pieces of a streamed answer, where its body is seen.",
-            buckets.PER_TOKEN_S,
         )
         self._per_token = self._histogram(
             "request_streaming_tpot_seconds",
@@ -126,12 +99,6 @@ class Metrics:
             "request_ntpot_seconds",
             "Whole time per generated token, where usage is read.",
             buckets.PER_TOKEN_S,
-        )
-        self._decision = Histogram(
-            "llm_d_epp_scheduler_e2e_duration_seconds",
-            described("llm_d_epp_", "From the last byte of a request to the pick."),
-            buckets=buckets.DECISION_S,
-            registry=self._own,
         )
         self._rewrites = self._counter(
             "model_rewrite_decisions",
@@ -149,12 +116,10 @@ class Metrics:
             ("result",),
             registry=self._own,
         )
-        self._predicted = self._ours("predicted_cached_tokens", "Expected to be reused.")
         self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
         self._compared_predicted = self._ours(
             "compared_predicted_cached_tokens", "Expected to be reused, where both are known."
         )
-        self._prompt = self._ours("prompt_tokens", "Prompt tokens of requests with known tokens.")
         self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
         self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
 
@@ -176,12 +141,12 @@ class Metrics:
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
         series = self._open[id(record)] = self._of(record)
-        series.requests.inc()
-        series.running.inc()
+        series.requests += 1
+        series.running += 1
         if record.request_bytes is not None:
             series.size.observe(record.request_bytes)
         self._counts.routed(record)
-        self._decision.observe(record.took_ms / 1e3)
+        self._series.decisions.observe(record.took_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
         if record.stages:
@@ -190,30 +155,28 @@ class Metrics:
             models = (self._shown(record.model), self._shown(record.target_model))
             self._rewrites.labels(record.rewritten_by, *models).inc()
         if record.prompt_tokens is not None:
-            self._prompt.inc(record.prompt_tokens)
+            self._series.prompt_tokens += record.prompt_tokens
         if record.predicted_cached_tokens is not None:
-            self._predicted.inc(record.predicted_cached_tokens)
+            self._series.predicted_tokens += record.predicted_cached_tokens
 
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
         self._counts.refused(record)
         model = self._of(record)
-        model.requests.inc()
+        model.requests += 1
         self._errors.labels(*model.labels, error.kind).inc()
         if error.stage:
             self._stages.labels(model.labels[0], f"no-{error.stage}").inc()
 
     def gap(self, record: Record, seconds: float) -> None:
         """Another piece of a streamed answer came."""
-        model = self._open.get(id(record)) or self._of(record)
-        if model.gaps is None:
-            model.gaps = self._gaps.labels(*model.labels)
-        model.gaps.observe(seconds)
+        series = self._open.get(id(record)) or self._of(record)
+        series.gaps.observe(seconds)
 
     def ended(self, record: Record) -> None:
         """A request's exchange is over."""
         model = self._open.pop(id(record), None) or self._of(record)
-        model.running.dec()
+        model.running -= 1
         if record.response_bytes:
             self._answer_size.labels(*model.labels).observe(record.response_bytes)
         if record.first_ms is not None:
@@ -252,8 +215,8 @@ class Metrics:
             rest_s = (whole_ms - record.first_ms) / 1e3
             self._per_token.labels(*labels).observe(rest_s / (tokens - 1))
 
-    def _of(self, record: Record) -> _Series:
-        """The series of a request's labels; looked up once, since that costs."""
+    def _of(self, record: Record) -> Series:
+        """The series of a request's labels."""
         name = self._shown(record.model)
         target = name
         if record.target_model and record.target_model != record.model:
@@ -264,16 +227,7 @@ class Metrics:
         if known is None and len(self._series) >= MAX_SERIES:
             labels = (name, target, self._folded(fairness), priority)
             known = self._series.get(labels)
-        if known is not None:
-            return known
-        made = self._series[labels] = _Series(
-            labels,
-            self._requests.labels(*labels),
-            self._running.labels(*labels),
-            self._size.labels(*labels),
-            self._duration.labels(*labels),
-        )
-        return made
+        return self._series.add(labels) if known is None else known
 
     def _fairness(self, value: str) -> str:
         return value if self._fairness_ids.take(value) else self._folded(value)
@@ -292,9 +246,7 @@ class Metrics:
 
     def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
         text = described("llm_d_epp_", text)
-        return Histogram(
-            f"llm_d_epp_{name}", text, REQUEST_LABELS, buckets=buckets, registry=self._own
-        )
+        return Histogram(f"llm_d_epp_{name}", text, LABELS, buckets=buckets, registry=self._own)
 
     def _ours(self, name: str, text: str) -> Counter:
         return Counter(f"warmroute_{name}", text, registry=self._own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.utils import floatToGoString
 
 LLMD = "llm_d_epp_"
 """What llm-d's names begin with; it marks their help, too."""
@@ -57,7 +58,7 @@ class Buckets:
 
     def observe(self, value: float) -> None:
         """Count a value."""
-        self.counts[bisect.bisect_left(self.bounds, value)] += 1
+        self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
@@ -103,8 +104,8 @@ class Collects(Protocol):
 class Sources:
     """A collector that asks the sources. What several of them say of one metric is put together."""
 
-    def __init__(self) -> None:
-        self.sources: list[Source] = []
+    def __init__(self, *sources: Source) -> None:
+        self.sources: list[Source] = [*sources]
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Sample] = {}
@@ -161,6 +162,14 @@ def _histogram(sample: Histogram) -> Metric:
 
 def _cumulative(kept: Buckets) -> Iterator[tuple[str, float]]:
     total = 0
-    for bound, count in zip((*map(str, kept.bounds), "+Inf"), kept.counts, strict=True):
+    for bound, count in zip((*map(_shown, kept.bounds), "+Inf"), kept.counts, strict=True):
         total += count
         yield bound, total
+
+
+def _shown(bound: float) -> str:
+    """As Prometheus' own classes write it, but for whole numbers that are given as such."""
+    if isinstance(bound, int):
+        return str(bound)
+    shown: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
+    return shown

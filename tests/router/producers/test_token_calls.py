@@ -126,3 +126,23 @@ async def test_a_lost_stream_has_nothing_more_to_write(wire: Wire) -> None:
         await asyncio.sleep(0)
         wire.calls.lost()
     assert reading.result() == []
+
+
+async def test_each_call_ends_at_its_own_time_whatever_the_order_they_were_made_in(
+    wire: Wire,
+) -> None:
+    async with (
+        wire.asked(timeout_s=0.3) as middle,
+        wire.asked(timeout_s=0.05) as first,
+        wire.asked(timeout_s=60.0) as last,
+    ):
+        assert await first == "TimeoutError"
+        assert not middle.done()
+        assert await middle == "TimeoutError"
+        assert not last.done()
+
+
+async def test_calls_run_out_of_time_also_after_others_did(wire: Wire) -> None:
+    for _ in range(3):
+        async with wire.asked(timeout_s=0.02) as call:
+            assert await call == "TimeoutError"
