@@ -104,10 +104,10 @@ class Director:
             request = await self._parse(headers, body, request_id, lineup.apis)
             watch.lap("parse")
             describe.request(record, request)
-            facts, decision = await self._decide(lineup, request, subset, watch)
+            facts, decision = await watch.watched(self._decide(lineup, request, subset, watch))
         except RouterError as error:
             self._refusal(record, error, headers)
-            record.took_ms = (self._clock() - record.at) * 1e3
+            self._took(record, watch)
             if self._explains(headers):
                 error.answer_headers = {names.DECISION: describe.short(record)}
             self._observer.refused(record, error)
@@ -115,7 +115,7 @@ class Director:
         leases = _leases([*lineup.told, self._unseen], request, facts, decision)
         describe.account(record, request, facts)
         describe.decision(record, facts, decision)
-        record.took_ms = (self._clock() - record.at) * 1e3
+        self._took(record, watch)
         self._observer.routed(record)
         added = dict(decision.headers)
         if not headers.get(names.REQUEST_ID):
@@ -139,7 +139,7 @@ class Director:
         self, routed: Routed, status: int, headers: Mapping[str, str], served: str = ""
     ) -> Reading:
         """The response headers came. `served` is who gave them, where the data plane says."""
-        record = routed.record
+        record, began_s = routed.record, self._timer()
         record.status = status
         content_type = headers.get("content-type", "")
         record.streamed = "text/event-stream" in content_type.lower()
@@ -163,17 +163,21 @@ class Director:
                 routed.renamer = renamer(content_type, encoding, *routed.models)
         # What is not shown is taken to come in full.
         routed.whole = routed.reading is Reading.NOTHING
+        record.answer_ms += (self._timer() - began_s) * 1e3
         return routed.reading
 
     def chunk(self, routed: Routed, data: bytes, *, end: bool) -> bytes:
         """A piece of the response body came. Returns what goes on to the client."""
+        began_s = self._timer()
         if data:
             routed.record.response_bytes += len(data)
             self._clocked(routed)
         routed.whole = routed.whole or end
         if routed.usage is not None:
             routed.usage.feed(data, end=end)
-        return data if routed.renamer is None else routed.renamer.feed(data, end=end)
+        passed = data if routed.renamer is None else routed.renamer.feed(data, end=end)
+        routed.record.answer_ms += (self._timer() - began_s) * 1e3
+        return passed
 
     def ended(self, routed: Routed) -> None:
         """The exchange is over. Must be called exactly once for each Routed."""
@@ -186,6 +190,9 @@ class Director:
         record.duration_ms = (self._clock() - record.at) * 1e3
         record.completed = routed.whole
         self._observer.ended(record)
+
+    def _took(self, record: Record, watch: Stopwatch) -> None:
+        record.took_ms, record.own_ms = (self._clock() - record.at) * 1e3, watch.own_ms
 
     def _refusal(self, record: Record, error: RouterError, headers: Mapping[str, str]) -> None:
         # What was read says itself which API it speaks.

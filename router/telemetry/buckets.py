@@ -25,3 +25,18 @@ BYTES = tuple(2**n for n in range(6, 31))
 ANSWER_BYTES = (1, *(2**n for n in range(3, 17)))
 
 RATIOS = tuple(n / 10 for n in range(11))
+
+REQUEST_WORK_S = (
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+)  # fmt: skip
+"""Of what the router spends on a request."""
+
+ANSWER_WORK_S = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+)  # fmt: skip
+"""Of what it spends on an answer."""
+
+STREAM_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
+"""Of ext_proc streams."""
+
+MATCHED_BYTES = (0, *(2**n for n in range(4, 17)))

@@ -62,6 +62,8 @@ class Record(msgspec.Struct, kw_only=True):
         took_ms: From then to the pick, or to the refusal.
         times_ms: What of it each stage took: parse, each producer by its name, wait (for
             admission), schedule.
+        own_ms: Until it was told where to go, without waiting for others; None: it was not read.
+        answer_ms: Spent on the headers of its answer, and on what is shown of the body.
         prompts: How many prompts it holds; what is told of its prompt is told of the first.
         prompt_tokens: Tokens of the prompt; None where they are not known.
         predicted_cached_tokens: Prompt tokens that whoever computes it was expected to reuse.
@@ -107,6 +109,8 @@ class Record(msgspec.Struct, kw_only=True):
     refused: str | None = None
     took_ms: float = 0.0
     times_ms: Mapping[str, float] = {}
+    own_ms: float | None = None
+    answer_ms: float = 0.0
     prompts: int = 1
     prompt_tokens: int | None = None
     predicted_cached_tokens: int | None = None

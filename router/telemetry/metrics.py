@@ -147,6 +147,8 @@ class Metrics:
             series.size.observe(record.request_bytes)
         self._counts.routed(record)
         self._series.decisions.observe(record.took_ms / 1e3)
+        if record.own_ms is not None:
+            self._series.request_work.observe(record.own_ms / 1e3)
         if record.kind == "other":
             self._unparsed.inc()
         if record.stages:
@@ -162,6 +164,8 @@ class Metrics:
     def refused(self, record: Record, error: RouterError) -> None:
         """A request was refused."""
         self._counts.refused(record)
+        if record.own_ms is not None:
+            self._series.request_work.observe(record.own_ms / 1e3)
         model = self._of(record)
         model.requests += 1
         self._errors.labels(*model.labels, error.kind).inc()
@@ -184,6 +188,8 @@ class Metrics:
             self._first.labels(*model.labels, streaming).observe(record.first_ms / 1e3)
         if record.duration_ms is not None:
             model.duration.observe(record.duration_ms / 1e3)
+        if record.status is not None:
+            self._series.answer_work.observe(record.answer_ms / 1e3)
         if record.status is None or record.status >= 400:
             code = "Abandoned" if record.status is None else f"HTTP{record.status}"
             self._errors.labels(*model.labels, code).inc()

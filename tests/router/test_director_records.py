@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from router.errors import Saturated
+from router.errors import NoEndpoints, Saturated
 from router.extproc import reply
 from router.pool.endpoint import Endpoint, EngineMetrics
 from router.producers.facts import Facts, FairnessId, PrefixMatch, Untokenized
@@ -215,3 +216,49 @@ async def test_the_record_of_a_refused_request_names_who_was_dropped() -> None:
         await fixture.route()
     ((record, _),) = fixture.notes.refused_
     assert list(record.dropped) == [Dropped("load", ("a:1",), "busy")]
+
+
+async def test_what_others_took_is_no_work_of_the_router() -> None:
+    seconds = [0.0]
+
+    class Asking(Known):
+        async def produce(self, request: Request, endpoints: Any, facts: Facts) -> None:
+            seconds[0] += 0.001
+            await gate.wait()
+            seconds[0] += 0.002
+
+    gate = asyncio.Event()
+    fixture = Fixture("a:1", known=Asking(), timer=lambda: seconds[0])
+    task = asyncio.create_task(fixture.route())
+    await asyncio.sleep(0)
+    seconds[0] += 5.0
+    gate.set()
+    routed = await task
+    (record,) = fixture.notes.routed_
+    assert record.times_ms["known"] == pytest.approx(5003)
+    assert record.own_ms == pytest.approx(3)
+
+    class Slow:
+        def responded(self, status: int) -> None:
+            seconds[0] += 0.004
+
+        def ended(self) -> None: ...
+
+        def served_by(self, address: str) -> None: ...
+
+    routed.leases = [*routed.leases, Slow()]
+    fixture.director.responded(routed, 200, {})
+    seconds[0] += 7.0
+    fixture.director.chunk(routed, b"piece", end=True)
+    fixture.director.ended(routed)
+    assert routed.record.answer_ms == pytest.approx(4)
+
+
+async def test_a_refused_request_took_the_router_time_too() -> None:
+    ticks = iter(range(100))
+    fixture = Fixture(timer=lambda: next(ticks) / 1000)
+    with pytest.raises(NoEndpoints):
+        await fixture.route()
+    ((record, _),) = fixture.notes.refused_
+    assert record.own_ms is not None
+    assert record.own_ms > 0

@@ -47,6 +47,23 @@ def test_a_request_is_counted_from_the_pick_to_the_end() -> None:
     assert value(metrics, "llm_d_epp_request_error_total", **LABELS, error_code="HTTP200") is None
 
 
+def test_what_the_router_spends_itself_is_counted_for_requests_and_for_answers() -> None:
+    metrics = Metrics(lambda _: True)
+    done = record(own_ms=2.0)
+    metrics.routed(done)
+    metrics.refused(record(own_ms=1.0), NoEndpoints("none"))
+    metrics.refused(record(), NoEndpoints("not read at all"))
+    metrics.ended(record(answer_ms=5.0))
+    done.status, done.answer_ms = 200, 3.0
+    metrics.ended(done)
+    request, answer = (
+        f"llm_d_epp_{name}_processing_duration_seconds" for name in ("request", "response")
+    )
+    assert value(metrics, f"{request}_sum") == pytest.approx(0.003)
+    assert value(metrics, f"{request}_count") == 2
+    assert (value(metrics, f"{answer}_sum"), value(metrics, f"{answer}_count")) == (0.003, 1)
+
+
 def test_of_several_prompts_the_engine_counts_all_so_nothing_is_compared() -> None:
     metrics = Metrics(lambda _: True)
     done = record(prompts=2, prompt_tokens=70, predicted_cached_tokens=64)

@@ -60,3 +60,16 @@ def test_histograms_read_like_those_of_the_library() -> None:
 def test_the_time_of_decisions_is_shown_before_there_is_one() -> None:
     name = "llm_d_epp_scheduler_e2e_duration_seconds_count"
     assert registry(AllSeries()).get_sample_value(name) == 0
+
+
+def test_what_the_router_spends_itself_has_llm_d_s_buckets() -> None:
+    series = AllSeries()
+    series.request_work.observe(0.003)
+    series.answer_work.observe(0.0002)
+    shown = registry(series)
+    for name, under, over in (("request", "0.002", "0.005"), ("response", "0.0001", "0.00025")):
+        bucket = f"llm_d_epp_{name}_processing_duration_seconds_bucket"
+        assert shown.get_sample_value(bucket, {"le": under}) == 0
+        assert shown.get_sample_value(bucket, {"le": over}) == 1
+    text = generate_latest(shown).decode()
+    assert "without the time in which others were waited for" in text
