@@ -14,9 +14,9 @@ from indexer.prefix_index import Lookup
 from router.errors import RouterError
 from router.extproc import headers as names
 from router.pool.endpoint import Endpoint
+from router.producers.accounts import fairness_id
 from router.producers.facts import (
     Facts,
-    FairnessId,
     HeldBack,
     KeptOut,
     PrefixMatch,
@@ -26,7 +26,7 @@ from router.producers.facts import (
 from router.request.types import Request
 from router.scheduling.profiles.stages import FALLBACK
 from router.scheduling.types import Decision, Dropped, Outcome
-from router.telemetry.decisions import DEFAULT_FLOW, MAX_ADDRESSES, Record, StageRecord
+from router.telemetry.decisions import MAX_ADDRESSES, Record, StageRecord
 
 MAX_NAME = 256
 """Characters of a client's names that are kept in records, logs and metrics."""
@@ -69,10 +69,8 @@ def request(record: Record, asked: Request) -> None:
 
 
 def account(record: Record, asked: Request, facts: Facts) -> None:
-    """On whose account it goes: what it says itself counts first."""
-    stated = facts.get(FairnessId)
-    given = names.text_of(asked.headers, names.FAIRNESS_IDS)
-    record.fairness_id = (given or (stated.value if stated else DEFAULT_FLOW))[:MAX_NAME]
+    """On whose account it goes."""
+    record.fairness_id = fairness_id(asked, facts)
 
 
 def refusal(record: Record, error: RouterError) -> None:

@@ -10,6 +10,7 @@ import zmq
 from router.config.load import Config
 from router.config.motor_schema import Motor
 from router.lineup import Lineup
+from router.producers.encoder_cache import EncoderCache
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
@@ -46,6 +47,7 @@ class Crew:
         tokenizers: Where token ids come from.
         prefixes: Who follows events.
         loads: Who counts requests.
+        encoders: Who remembers media.
         polling: Reads what engines say of themselves.
         match: Answers questions about prompts; None where nobody follows events.
     """
@@ -56,6 +58,7 @@ class Crew:
         self.tokenizers: list[Backend] = []
         self.prefixes: list[PrecisePrefix] = []
         self.loads: list[InFlightLoad] = []
+        self.encoders: list[EncoderCache] = []
         self.match: Matcher | None = None
         self._parts = parts
         self._context = context
@@ -190,6 +193,7 @@ class Crew:
         self.prefixes[:] = [m.prefix for m in members if m.prefix is not None]
         self.loads[:] = [m.load for m in members if m.load is not None]
         producers = [member.producer for member in members]
+        self.encoders[:] = [p for p in producers if isinstance(p, EncoderCache)]
         if self.prefixes:
             self.match = Matcher(producers, self.prefixes[0], self._parts.pool.snapshot)
         else:

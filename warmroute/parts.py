@@ -45,7 +45,7 @@ class Parts:
         self.config = options.config
         self.metrics = Metrics(
             self._is_known_model,
-            endpoint=self._name_of,
+            endpoint=self.name_of,
             plugin=self._type_of,
             legacy_names=options.legacy_metric_names,
         )
@@ -75,7 +75,8 @@ class Parts:
         """The same profiles; the metrics are told what each plugin takes."""
         return timed(profiles, self.metrics.timer, time.perf_counter, _picker_name)
 
-    def _name_of(self, address: str) -> tuple[str, str]:
+    def name_of(self, address: str) -> tuple[str, str]:
+        """Name and namespace of an endpoint; its address where it is none any more."""
         endpoint = self.pool.get(address)
         return (address, "") if endpoint is None else (endpoint.name, endpoint.namespace)
 

@@ -16,9 +16,10 @@ from router.admission.saturation import Detector
 from router.extproc import health
 from router.extproc.pb.ext_proc_pb2_grpc import add_ExternalProcessorServicer_to_server
 from router.pool.pool_log import PoolLog
-from router.telemetry import pool_samples
+from router.telemetry import encoder_samples, pool_samples
 from router.telemetry.doctor.doctor import Doctor
 from router.telemetry.http import Pages, application
+from router.telemetry.in_flight import InFlightSeries
 from router.telemetry.page.overview import Overviews
 from router.telemetry.samples import Sample, Values
 from router.telemetry.state import State
@@ -130,8 +131,34 @@ async def _serve_ports(
     stop: asyncio.Event,
 ) -> None:
     """Open the three ports, wait for the end, drain and close them."""
-    options = parts.options
-    state = State(
+    options, state = parts.options, _state(parts, crew, watch)
+    _publish(parts, crew, state, doctor)
+
+    def is_ready() -> bool:
+        return parts.discovery.synced and state.serving
+
+    grpc_server = _ext_proc_server(parts)
+    health.add_to_server(health.Health(is_ready), grpc_server)
+    health_server = _health_server(options, is_ready)
+    pages = _pages(parts, crew, state, doctor, is_ready)
+    runner = web.AppRunner(application(pages), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, options.bind_address, options.http_port).start()
+        await grpc_server.start()
+        await health_server.start()
+        state.serving = True
+        ready()
+        await stop.wait()
+        await _drain(parts, state, grpc_server)
+    finally:
+        await health_server.stop(None)
+        await grpc_server.stop(None)
+        await runner.cleanup()
+
+
+def _state(parts: Parts, crew: Crew, watch: ConfigWatch) -> State:
+    return State(
         parts.pool,
         parts.director.outliers,
         parts.discovery,
@@ -141,21 +168,29 @@ async def _serve_ports(
         crew.loads,
         watch,
         parts.director.prefill_outliers,
-        options.pool_name,
+        parts.options.pool_name,
     )
-    parts.metrics.watch(state.samples)
-    parts.metrics.watch(doctor.samples)
-    parts.metrics.watch(lambda: _saturation(parts, crew))
-    parts.metrics.watch(_tasks)
-    parts.metrics.watch(crew.polling.samples)
 
-    def is_ready() -> bool:
-        return parts.discovery.synced and state.serving
 
-    grpc_server = _ext_proc_server(parts)
-    health.add_to_server(health.Health(is_ready), grpc_server)
-    health_server = _health_server(options, is_ready)
-    pages = Pages(
+def _publish(parts: Parts, crew: Crew, state: State, doctor: Doctor) -> None:
+    """Show what is counted elsewhere on the metrics page."""
+    loads = InFlightSeries(parts.pool.snapshot, crew.loads, parts.metrics.account, time.monotonic)
+    for source in (
+        state.samples,
+        loads.samples,
+        lambda: encoder_samples.samples(crew.encoders, parts.name_of),
+        doctor.samples,
+        lambda: _saturation(parts, crew),
+        _tasks,
+        crew.polling.samples,
+    ):
+        parts.metrics.watch(source)
+
+
+def _pages(
+    parts: Parts, crew: Crew, state: State, doctor: Doctor, is_ready: Callable[[], bool]
+) -> Pages:
+    return Pages(
         metrics=parts.metrics,
         decisions=parts.decisions,
         ready=is_ready,
@@ -172,24 +207,10 @@ async def _serve_ports(
             degraded=state.degraded,
         ),
         match=lambda: None if crew.match is None else crew.match.answer,
-        max_body_bytes=options.max_body_bytes,
+        max_body_bytes=parts.options.max_body_bytes,
         doctor=doctor.describe,
-        open_debug=options.open_debug,
+        open_debug=parts.options.open_debug,
     )
-    runner = web.AppRunner(application(pages), access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, options.bind_address, options.http_port).start()
-        await grpc_server.start()
-        await health_server.start()
-        state.serving = True
-        ready()
-        await stop.wait()
-        await _drain(parts, state, grpc_server)
-    finally:
-        await health_server.stop(None)
-        await grpc_server.stop(None)
-        await runner.cleanup()
 
 
 def _tasks() -> Iterator[Sample]:

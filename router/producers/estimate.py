@@ -94,9 +94,9 @@ class _Prompt:
                 self._text(part.get("text"))
             case "image_url":
                 url = _url(part, "image_url")
-                self._item(url, image_tokens(self._image, url))
+                self._item("image", url, image_tokens(self._image, url))
             case "video_url":
-                self._item(_url(part, "video_url"), self._video_tokens)
+                self._item("video", _url(part, "video_url"), self._video_tokens)
             case "audio_url":
                 self._sound(_url(part, "audio_url"))
             case "input_audio" as field:
@@ -109,9 +109,9 @@ class _Prompt:
             self._bytes += text.encode()
 
     def _sound(self, content: str) -> None:
-        self._item(content, math.ceil(len(content.encode()) / BYTES_PER_TOKEN))
+        self._item("audio", content, math.ceil(len(content.encode()) / BYTES_PER_TOKEN))
 
-    def _item(self, content: str, tokens: int) -> None:
+    def _item(self, modality: str, content: str, tokens: int) -> None:
         length = min(tokens, self._left)
         if length == 0:
             return
@@ -120,7 +120,7 @@ class _Prompt:
         self._bytes += _padding(self._bytes)
         offset = len(self._bytes) // BYTES_PER_TOKEN
         self._bytes += (name & 0xFFFFFFFF).to_bytes(BYTES_PER_TOKEN, "little") * length
-        self._media.append(MediaItem(f"{name:x}", offset, length))
+        self._media.append(MediaItem(f"{name:x}", offset, length, modality))
 
 
 def image_tokens(image: ImageParameters, url: str) -> int:

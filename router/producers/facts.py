@@ -26,11 +26,13 @@ class MediaItem(msgspec.Struct, frozen=True):
         name: Hash of its content, as engines announce it.
         offset: First token it stands for.
         length: Tokens it stands for.
+        modality: image, video or audio, or whatever it is told to be.
     """
 
     name: str
     offset: int
     length: int
+    modality: str = ""
 
 
 class Tokens(msgspec.Struct, frozen=True):

@@ -9,11 +9,12 @@ tokens of its prompt count as held as long as the request itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from router.pool.endpoint import Endpoint
+from router.producers.accounts import fairness_id
 from router.producers.facts import Facts, InFlight, PrefixMatch, Tokens, Uncached
 from router.request.output_limit import output_limit
 from router.request.types import Request
@@ -50,6 +51,32 @@ class InFlightLoadParameters(
 _PLAIN = InFlightLoadParameters()
 
 
+_AllCounts = tuple[dict[str, int], ...]
+"""By endpoint address, each of them counting the same."""
+
+
+class Account(NamedTuple):
+    """Who is served: on whose account, and how urgently."""
+
+    fairness_id: str
+    priority: int
+
+
+class Share:
+    """What is in flight of one account.
+
+    Attributes:
+        requests: Endpoint address -> requests; an address with none is absent.
+        tokens: Endpoint address -> tokens, likewise.
+    """
+
+    __slots__ = ("requests", "tokens")
+
+    def __init__(self) -> None:
+        self.requests: dict[str, int] = {}
+        self.tokens: dict[str, int] = {}
+
+
 class InFlightLoad:
     """States InFlight, and Uncached where the prompt's tokens are known."""
 
@@ -59,6 +86,7 @@ class InFlightLoad:
         self._requests: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
         self._prompts: dict[str, int] = {}
+        self._shares: dict[Account, Share] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -69,6 +97,11 @@ class InFlightLoad:
     def tokens(self) -> Mapping[str, int]:
         """Endpoint address -> tokens in flight; an address with none is absent."""
         return self._tokens
+
+    @property
+    def shares(self) -> Mapping[Account, Share]:
+        """The same by account; one that has nothing in flight is absent."""
+        return self._shares
 
     async def produce(self, request: Request, endpoints: Sequence[Endpoint], facts: Facts) -> None:
         # The live mappings, not copies: a pick follows without awaiting, and no one writes to them.
@@ -85,19 +118,24 @@ class InFlightLoad:
         output = self._output(request, facts)
         here = decision.endpoint.address
         computing = decision.holders[-1].address
-        held = _Held(here)
+        account = Account(fairness_id(request, facts), request.priority)
+        share = self._shares.get(account)
+        if share is None:
+            share = self._shares[account] = Share()
+        requests, tokens = (self._requests, share.requests), (self._tokens, share.tokens)
+        held = _Held(here, self._shares, account)
         for address in _others(decision):
-            held.until_response(self._requests, address, 1)
-        held.until_end(self._requests, here, 1)
+            held.until_response(requests, address, 1)
+        held.until_end(requests, here, 1)
         keep = self._parameters.add_estimated_output_tokens and computing == here
         charge = held.until_end if keep else held.until_response
-        charge(self._tokens, computing, prompt.get(computing, 0))
-        held.until_end(self._tokens, here, output)
-        tokens = facts.get(Tokens)
-        count = tokens.count if tokens is not None else 0
-        held.until_end(self._prompts, here, count)
+        charge(tokens, computing, prompt.get(computing, 0))
+        held.until_end(tokens, here, output)
+        ids = facts.get(Tokens)
+        count = ids.count if ids is not None else 0
+        held.until_end((self._prompts,), here, count)
         if computing != here:
-            held.until_response(self._prompts, computing, count)
+            held.until_response((self._prompts,), computing, count)
         return held
 
     def _output(self, request: Request, facts: Facts) -> int:
@@ -137,17 +175,19 @@ def uncached(count: int, match: PrefixMatch | None, addresses: Sequence[str]) ->
 class _Held:
     """One request's part of the counts, given back piece by piece."""
 
-    def __init__(self, first_pick: str) -> None:
+    def __init__(self, first_pick: str, shares: dict[Account, Share], account: Account) -> None:
         self._first_pick = first_pick
+        self._shares = shares
+        self._account = account
         self._until_response: list[_Part] = []
         self._until_end: list[_Part] = []
 
-    def until_response(self, counts: dict[str, int], address: str, amount: int) -> None:
+    def until_response(self, counts: _AllCounts, address: str, amount: int) -> None:
         """Count until the answer starts."""
         if amount:
             self._until_response.append(_Part(counts, address, amount))
 
-    def until_end(self, counts: dict[str, int], address: str, amount: int) -> None:
+    def until_end(self, counts: _AllCounts, address: str, amount: int) -> None:
         """Count until the exchange is over."""
         if amount:
             self._until_end.append(_Part(counts, address, amount))
@@ -163,14 +203,17 @@ class _Held:
     def ended(self) -> None:
         _give_back(self._until_response)
         _give_back(self._until_end)
+        share = self._shares[self._account]
+        if not share.requests:  # and so no tokens: nobody counts those longer than its request
+            del self._shares[self._account]
 
 
 class _Part:
-    """So much of one count, more than nothing."""
+    """So much of some counts, more than nothing."""
 
     __slots__ = ("_amount", "_counts", "address")
 
-    def __init__(self, counts: dict[str, int], address: str, amount: int) -> None:
+    def __init__(self, counts: _AllCounts, address: str, amount: int) -> None:
         self._counts = counts
         self.address = address
         self._amount = amount
@@ -184,14 +227,18 @@ class _Part:
 
     def give_back(self) -> None:
         """Count no more."""
-        left = self._counts[self.address] - self._amount
-        if left:
-            self._counts[self.address] = left
-        else:
-            del self._counts[self.address]
+        address, amount = self.address, self._amount
+        for counts in self._counts:
+            left = counts[address] - amount
+            if left:
+                counts[address] = left
+            else:
+                del counts[address]
 
     def _take(self) -> None:
-        self._counts[self.address] = self._counts.get(self.address, 0) + self._amount
+        address, amount = self.address, self._amount
+        for counts in self._counts:
+            counts[address] = counts.get(address, 0) + amount
 
 
 def _give_back(parts: list[_Part]) -> None:

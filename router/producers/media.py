@@ -26,7 +26,7 @@ def items(
     To leave one out would be to take blocks with different media for the same.
     """
     found = [
-        MediaItem(name, place.offset, place.length)
+        MediaItem(name, place.offset, place.length, kind)
         for kind in hashes.keys() | places.keys()
         for name, place in zip(hashes.get(kind, ()), places.get(kind, ()), strict=True)
     ]

@@ -30,6 +30,9 @@ MAX_TIERS = 16
 MAX_ATTEMPTS = 10_000
 """Endpoints come and go, each with an address of its own: further ones are called other."""
 
+BYTES_PER_TOKEN = 4
+"""Of text, on average; what llm-d counts for one, too."""
+
 STEPS = frozenset({"parse", "wait", "schedule"})
 """Stages of a decision that are no producer."""
 
@@ -57,6 +60,7 @@ class Counts:
         self._plugins: dict[tuple[str, str], Buckets] = {}
         self._matched: dict[str, Buckets] = {}
         self._ratios: dict[str, Buckets] = {}
+        self._bytes: dict[str, Buckets] = {}
         self._lookups = self._hits = self._longest = 0
         self._lookup_s = Buckets(buckets.PLUGIN_S)
 
@@ -95,10 +99,13 @@ class Counts:
         self._lookup_s.observe(record.times_ms.get(record.prefix_producer, 0.0) / 1e3)
         self._hits += longest > 0
         self._longest += longest
-        ratios = self._ratios.get(record.prefix_producer)
+        producer = record.prefix_producer
+        ratios = self._ratios.get(producer)
         if ratios is None:
-            ratios = self._ratios[record.prefix_producer] = Buckets(buckets.RATIOS)
+            ratios = self._ratios[producer] = Buckets(buckets.RATIOS)
+            self._bytes[producer] = Buckets(buckets.MATCHED_BYTES)
         ratios.observe(blocks / record.total_blocks if record.total_blocks else 0.0)
+        self._bytes[producer].observe(blocks * record.block_size * BYTES_PER_TOKEN)
         if held is None:
             return
         for tier, count in held.tiers.items():
@@ -124,9 +131,12 @@ class Counts:
         text, by = "What plugins take per request.", ("plugin_type", "plugin_name")
         point = ("extension_point", *by)
         yield Histogram("llm_d_epp_plugin_duration_seconds", text, plugins, point)
-        ratios: Kept = {(self._names.plugin(n), n): kept for n, kept in self._ratios.items()}
         text = "Share of a prompt's blocks that the endpoint picked is expected to hold."
+        ratios = self._by_plugin(self._ratios)
         yield Histogram("llm_d_epp_prefix_indexer_hit_ratio", text, ratios, by)
+        text = "Bytes of a prompt that those blocks stand for, at four a token."
+        matched = self._by_plugin(self._bytes)
+        yield Histogram("llm_d_epp_prefix_indexer_hit_bytes", text, matched, by)
         text = "Tokens that the endpoint picked holds of a prompt, by tier."
         tiers: Kept = {(tier,): kept for tier, kept in self._matched.items()}
         yield Histogram("warmroute_match_tokens", text, tiers, ("tier",))
@@ -140,6 +150,9 @@ class Counts:
         ):
             value: Values = {(): float(count)}
             yield Sample(f"llm_d_epp_kv_cache_index_{name}", text, value, counter=True)
+
+    def _by_plugin(self, kept: Mapping[str, Buckets]) -> Kept:
+        return {(self._names.plugin(name), name): each for name, each in kept.items()}
 
     def _attempt_sample(self) -> Sample:
         attempts: Counter[tuple[str, ...]] = Counter()

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from router.producers.accounts import DEFAULT_FLOW
 from router.producers.facts import HeldPrefix
 from router.request.usage import Usage
 from router.scheduling.types import Dropped
 
 MAX_ADDRESSES = 100
 """Endpoints of a larger pool that a record names one by one: the best, and so many dropped ones."""
-
-DEFAULT_FLOW = "default-flow"
-"""On whose account requests go that do not say it; llm-d's word."""
 
 
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True):

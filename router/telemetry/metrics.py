@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from router.errors import RouterError
+from router.producers.accounts import DEFAULT_FLOW
 from router.request.usage import Usage
 from router.telemetry import buckets
 from router.telemetry.counts import Counts, Names
-from router.telemetry.decisions import DEFAULT_FLOW, Record
+from router.telemetry.decisions import Record
 from router.telemetry.legacy import WithLegacyNames
 from router.telemetry.samples import Capped, Collects, Source, Sources, Told, described
 from router.telemetry.series import LABELS, AllSeries, Series
@@ -138,6 +139,10 @@ class Metrics:
         """Publish what `source` counts."""
         self._sources.sources.append(source)
 
+    def account(self, value: str) -> str:
+        """What an account is called in labels."""
+        return value if self._fairness_ids.take(value) else self._folded(value)
+
     def routed(self, record: Record) -> None:
         """A request has its endpoint."""
         series = self._open[id(record)] = self._of(record)
@@ -227,16 +232,13 @@ class Metrics:
         target = name
         if record.target_model and record.target_model != record.model:
             target = self._shown(record.target_model)
-        fairness, priority = self._fairness(record.fairness_id), str(record.priority)
+        fairness, priority = self.account(record.fairness_id), str(record.priority)
         labels = (name, target, fairness, priority)
         known = self._series.get(labels)
         if known is None and len(self._series) >= MAX_SERIES:
             labels = (name, target, self._folded(fairness), priority)
             known = self._series.get(labels)
         return self._series.add(labels) if known is None else known
-
-    def _fairness(self, value: str) -> str:
-        return value if self._fairness_ids.take(value) else self._folded(value)
 
     def _folded(self, fairness: str) -> str:
         """Requests without an account stay what they are, however many accounts there are."""

@@ -16,12 +16,9 @@ _POOL = ("name",)
 _QUEUE = ("llm_d_epp_average_queue_size", "llm_d_epp_std_dev_queue_size")
 _RUNNING = ("llm_d_epp_average_running_requests", "llm_d_epp_std_dev_running_requests")
 _KV_CACHE = ("llm_d_epp_average_kv_cache_utilization", "llm_d_epp_std_dev_kv_cache_utilization")
-_IN_FLIGHT = ("endpoint_name", "namespace", "producer_name", "fairness_id", "priority")
 
 
-def samples(
-    endpoints: Sequence[Endpoint], loads: Sequence[InFlightLoad], pool: str
-) -> Iterator[Sample]:
+def samples(endpoints: Sequence[Endpoint], pool: str) -> Iterator[Sample]:
     """`pool`: what the pool is called."""
     ready: Values = {(pool,): float(sum(e.alive for e in endpoints))}
     yield Sample("llm_d_epp_ready_endpoints", "Endpoints that can be picked.", ready, _POOL)
@@ -33,7 +30,6 @@ def samples(
     labels = (*_POOL, *_LABEL)
     yield Sample("llm_d_epp_per_endpoint_queue_size", "Requests waiting.", waiting, labels)
     yield from _averages(endpoints, pool)
-    yield from _in_flight(endpoints, loads)
     told = [(e.address, e.metrics) for e in endpoints if e.metrics is not None]
     hits: Values = {(a,): m.prefix_hits for a, m in told if m.prefix_hits is not None}
     queries: Values = {(a,): m.prefix_queries for a, m in told if m.prefix_queries is not None}
@@ -78,23 +74,3 @@ def _averages(endpoints: Sequence[Endpoint], pool: str) -> Iterator[Sample]:
         spread: Values = {(pool,): statistics.pstdev(known)}
         yield Sample(mean_name, f"{text}, on average.", mean, _POOL)
         yield Sample(spread_name, f"{text}, how endpoints differ.", spread, _POOL)
-
-
-def _in_flight(endpoints: Sequence[Endpoint], loads: Sequence[InFlightLoad]) -> Iterator[Sample]:
-    """By producer under llm-d's names; under ours those of the first, which records go by."""
-    known = {e.address: (e.name, e.namespace) for e in endpoints}
-    requests: dict[tuple[str, ...], float] = {}
-    tokens: dict[tuple[str, ...], float] = {}
-    for load in loads:
-        for counts, values in ((load.requests, requests), (load.tokens, tokens)):
-            for address, count in counts.items():
-                values[(*known.get(address, (address, "")), load.name, "", "")] = float(count)
-    text = "Sent by this router and not yet answered in full."
-    yield Sample("llm_d_epp_inflight_requests", text, requests, _IN_FLIGHT)
-    text = "That those requests still have to compute."
-    yield Sample("llm_d_epp_inflight_tokens", text, tokens, _IN_FLIGHT)
-    for load in loads[:1]:
-        sent: Values = {(a,): float(n) for a, n in load.requests.items()}
-        yield Sample("warmroute_inflight_requests", "From this router.", sent, _LABEL)
-        computed: Values = {(a,): float(n) for a, n in load.tokens.items()}
-        yield Sample("warmroute_inflight_tokens", "They have to compute.", computed, _LABEL)

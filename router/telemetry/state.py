@@ -155,7 +155,7 @@ class State:
 
     def samples(self) -> Iterator[Sample | Histogram]:
         """What is counted elsewhere, for the metrics page."""
-        yield from pool_samples.samples(self._pool.snapshot(), self._loads, self._pool_name)
+        yield from pool_samples.samples(self._pool.snapshot(), self._pool_name)
         left_out: Values = {(): float(len(self._discovery.warnings))}
         yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
         open_: Values = {(): float(self._exchanges.open)}

@@ -229,11 +229,12 @@ async def test_what_others_took_is_no_work_of_the_router() -> None:
 
     gate = asyncio.Event()
     fixture = Fixture("a:1", known=Asking(), timer=lambda: seconds[0])
-    task = asyncio.create_task(fixture.route())
-    await asyncio.sleep(0)
-    seconds[0] += 5.0
-    gate.set()
-    routed = await task
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(fixture.route())
+        await asyncio.sleep(0)
+        seconds[0] += 5.0
+        gate.set()
+    routed = task.result()
     (record,) = fixture.notes.routed_
     assert record.times_ms["known"] == pytest.approx(5003)
     assert record.own_ms == pytest.approx(3)

@@ -38,11 +38,12 @@ async def test_what_lies_between_the_steps_of_what_is_awaited_is_no_work_of_ours
     async def deciding() -> str:
         return await watch.watched(asked())
 
-    task = asyncio.create_task(deciding())
-    await asyncio.sleep(0)
-    clock.seconds += 100.0
-    gate.set()
-    assert await task == "answer"
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(deciding())
+        await asyncio.sleep(0)
+        clock.seconds += 100.0
+        gate.set()
+    assert task.result() == "answer"
     clock.seconds += 0.5
     assert watch.own_ms == 7500.0
 
@@ -62,12 +63,12 @@ async def test_an_awaited_that_is_cancelled_or_fails_is_told_so() -> None:
     async def outer() -> None:
         await watch.watched(waits())
 
-    task = asyncio.create_task(outer())
-    await asyncio.sleep(0)
-    clock.seconds += 10.0
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(outer())
+        await asyncio.sleep(0)
+        clock.seconds += 10.0
+        task.cancel()
+    assert task.cancelled()
     assert (told, watch.own_ms) == (["cancelled"], 1000.0)
 
     async def fails() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.pool.pool import Pool
-from router.producers.encoder_cache import EncoderCache, EncoderCacheParameters
+from router.producers import encoder_cache
+from router.producers.encoder_cache import RATIOS, EncoderCache, EncoderCacheParameters
 from router.producers.facts import EncoderCacheMatch, Facts, MediaItem, Tokens
 from router.request.types import Kind
 from router.scheduling.types import Decision
@@ -118,3 +119,34 @@ def test_a_cache_without_room_is_refused_and_its_name_is_llm_d_s() -> None:
         cache(cacheSizeInMBPerServer=1)
     with pytest.raises(msgspec.ValidationError, match="cacheSizeInMB"):
         cache(cacheSizeInMB=2048)
+
+
+async def test_lookups_are_counted_by_modality_and_hits_by_endpoint() -> None:
+    producer = cache()
+    cat, dog = MediaItem("cat", 3, 30, "image"), MediaItem("dog", 50, 10, "video")
+    await send(producer, make.decision("a"), cat)
+    await send(producer, make.decision("b"), cat, dog)
+    endpoints = [make.endpoint(address) for address in "abc"]
+    facts = Facts()
+    facts.put(Tokens(bytes(400), (cat, dog, MediaItem("new", 80, 1, "smell"))), "tokens")
+    await producer.produce(make.request(), endpoints, facts)
+    stats = producer.stats
+    assert stats.queries == {"image": 3, "video": 2, "other": 1}
+    assert stats.hits == {("a", "image"): 2, ("b", "image"): 1, ("b", "video"): 1}
+    # Of the last three: c has none, a one, b two; a had one of two before that.
+    assert stats.ratio_sum == pytest.approx(1 / 2 + 1 / 3 + 2 / 3)
+    assert [RATIOS[n] for n, count in enumerate(stats.ratio_buckets) if count] == [
+        0.0,
+        0.4,
+        0.5,
+        0.7,
+    ]
+
+
+async def test_endpoints_that_come_and_go_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_cache, "MAX_HITS", 2)
+    producer = cache()
+    for address in "abc":
+        await send(producer, make.decision(address), CAT)
+    await match(producer, CAT)
+    assert producer.stats.hits == {("a", "other"): 3, ("b", "other"): 2, ("other", "other"): 1}

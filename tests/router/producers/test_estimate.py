@@ -83,7 +83,7 @@ def test_media_begin_on_a_whole_token_and_are_named_by_their_content() -> None:
     image = ids_of(url) * (640 * 360 // 1024)
     assert told.ids == b"userhi\0\0" + image + b"hi\0\0" + image
     name = f"{xxh64_intdigest(url.encode()):x}"
-    assert told.media == [MediaItem(name, 2, 225), MediaItem(name, 228, 225)]
+    assert told.media == [MediaItem(name, at, 225, "image") for at in (2, 228)]
 
 
 def test_an_image_in_the_request_weighs_its_own_pixels() -> None:

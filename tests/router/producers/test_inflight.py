@@ -255,3 +255,39 @@ async def test_a_prompt_that_is_computed_elsewhere_is_held_there_until_the_answe
     assert stated.held == {"d": 100}
     lease.ended()
     assert stated.held == {}
+
+
+TENANT = "x-llm-d-inference-fairness-id"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(-1, 1))),
+    st.randoms(use_true_random=False),
+)
+async def test_the_accounts_sum_up_to_all_that_is_in_flight_and_return_to_nothing(
+    requests: list[tuple[str, str, int]], rng: random.Random
+) -> None:
+    counting = load()
+    leases = []
+
+    def summed(kind: str) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for share in counting.shares.values():
+            total.update(getattr(share, kind))
+        return total
+
+    for address, tenant, priority in requests:
+        request = make.request(headers={TENANT: tenant}, priority=priority)
+        decision = make.decision(address, prefill=rng.choice([None, "p"]))
+        leases.append(counting.decided(request, await known(counting, 7), decision))
+    assert {tuple(account) for account in counting.shares} == {r[1:] for r in requests}
+    rng.shuffle(leases)
+    for lease in leases:
+        if rng.random() < 0.5:
+            lease.served_by("c")
+        if rng.random() < 0.5:
+            lease.responded(200)
+        assert (summed("requests"), summed("tokens")) == (counting.requests, counting.tokens)
+        lease.ended()
+        assert (summed("requests"), summed("tokens")) == (counting.requests, counting.tokens)
+    assert counting.shares == {}

@@ -15,7 +15,11 @@ class Place(msgspec.Struct, frozen=True):
 def test_items_of_every_kind_come_in_the_order_of_the_prompt() -> None:
     hashes = {"image": ["b", "a"], "audio": ["c"]}
     places = {"image": [Place(40, 8), Place(4, 30)], "audio": [Place(36, 2)]}
-    expected = [MediaItem("a", 4, 30), MediaItem("c", 36, 2), MediaItem("b", 40, 8)]
+    expected = [
+        MediaItem("a", 4, 30, "image"),
+        MediaItem("c", 36, 2, "audio"),
+        MediaItem("b", 40, 8, "image"),
+    ]
     assert media.items(hashes, places, 48) == expected
     assert media.items({}, {}, 0) == []
 

@@ -99,7 +99,11 @@ async def test_media_are_told_where_they_lie() -> None:
     async with server(answer) as url, client(url) as made:
         tokens = await ask(made)
         assert isinstance(tokens, Tokens)
-        assert tokens.media == [MediaItem("a", 4, 30), MediaItem("c", 36, 2), MediaItem("b", 40, 8)]
+        assert tokens.media == [
+            MediaItem("a", 4, 30, "image"),
+            MediaItem("c", 36, 2, "audio"),
+            MediaItem("b", 40, 8, "image"),
+        ]
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ async def test_media_are_told_where_they_lie(tmp_path: Path) -> None:
         )
         await until(lambda: ready(made))
         told = await ask(made, chat("a"))
-        expected = [MediaItem("a", 1, 3), MediaItem("b", 9, 2)]
+        expected = [MediaItem("a", 1, 3, "image"), MediaItem("b", 9, 2, "image")]
         assert told == Tokens(b"\7\0\0\0\10\0\0\0" * 6, expected)
         service.chat = lambda: pb.RenderChatCompletionResponse(
             token_ids=[7, 8], features=features, success=True

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from router.request.media_parts import media_names
+from router.request.media_parts import media_parts
 from router.request.types import Kind
 from tests.support import make
 
@@ -13,7 +13,7 @@ from tests.support import make
 def names(*contents: Any, kind: Kind = Kind.CHAT) -> tuple[str, ...]:
     messages = [{"role": "user", "content": content} for content in contents]
     body = msgspec.json.encode({"model": "m", "messages": messages})
-    return media_names(make.request(kind=kind, body=body))
+    return tuple(name for name, _ in media_parts(make.request(kind=kind, body=body)))
 
 
 def image(url: str) -> dict[str, Any]:
@@ -46,4 +46,16 @@ def test_other_content_has_no_media(content: Any) -> None:
 
 def test_what_is_no_chat_has_no_media() -> None:
     assert names([image("a")], kind=Kind.COMPLETION) == ()
-    assert media_names(make.request(kind=Kind.CHAT, body=b'{"image_url"')) == ()
+    assert media_parts(make.request(kind=Kind.CHAT, body=b'{"image_url"')) == ()
+
+
+def test_an_item_says_what_it_is() -> None:
+    parts = [
+        image("a"),
+        {"type": "video_url", "video_url": {"url": "a"}},
+        {"type": "audio_url", "audio_url": {"url": "a"}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    ]
+    body = msgspec.json.encode({"messages": [{"role": "user", "content": parts}]})
+    found = media_parts(make.request(kind=Kind.CHAT, body=body))
+    assert [modality for _, modality in found] == ["image", "video", "audio", "audio"]

@@ -112,6 +112,19 @@ def test_matches_are_told_by_tier_with_what_was_guessed() -> None:
     assert (sum(ratios.counts), ratios.total) == (2, 1.0)
 
 
+def test_a_match_is_told_in_bytes_of_the_prompt() -> None:
+    counts = Counts(NAMES)
+    counts.routed(record(prefix={A: HeldPrefix(3, {"gpu": 3}, 4, 3.0)}))
+    counts.routed(record())
+    counts.routed(record(block_size=0))
+    name = "llm_d_epp_prefix_indexer_hit_bytes"
+    kept = histogram(counts, name, "precise-type", "precise")
+    assert kept.total == 4 * 16 * 4
+    assert kept.counts[kept.bounds.index(0)] == 1
+    assert kept.counts[kept.bounds.index(256)] == 1
+    assert (kept.bounds[1], kept.bounds[-1]) == (16, 65536)
+
+
 def test_lookups_count_the_best_holder_whoever_is_picked() -> None:
     counts = Counts(NAMES)
     counts.routed(record(prefix={B: HeldPrefix(3, {"gpu": 3}, 3, 3.0)}))

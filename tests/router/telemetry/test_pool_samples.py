@@ -15,7 +15,7 @@ def test_averages_are_over_the_endpoints_that_tell() -> None:
         make.endpoint(B, waiting=6, running=4, kv_usage=0.75),
         make.endpoint(C, alive=False),
     ]
-    told = {sample.name: sample.values for sample in samples(endpoints, [], "pool")}
+    told = {sample.name: sample.values for sample in samples(endpoints, "pool")}
     assert told["llm_d_epp_ready_endpoints"] == {("pool",): 2}
     assert told["llm_d_epp_average_queue_size"] == {("pool",): 4}
     assert told["llm_d_epp_std_dev_queue_size"] == {("pool",): 2}
@@ -26,28 +26,15 @@ def test_averages_are_over_the_endpoints_that_tell() -> None:
 
 
 def test_before_the_first_scrape_there_are_no_averages() -> None:
-    told = {sample.name for sample in samples([make.endpoint(A)], [], "")}
+    told = {sample.name for sample in samples([make.endpoint(A)], "")}
     assert "llm_d_epp_average_queue_size" not in told
 
 
 def test_an_engine_that_counts_no_hits_is_told_of_none() -> None:
     endpoints = [make.endpoint(A, prefix_hits=3.0, prefix_queries=9.0), make.endpoint(B, waiting=0)]
-    told = {sample.name: sample.values for sample in samples(endpoints, [], "")}
+    told = {sample.name: sample.values for sample in samples(endpoints, "")}
     assert told["warmroute_engine_prefix_hits"] == {(A,): 3}
     assert told["warmroute_engine_prefix_queries"] == {(A,): 9}
-
-
-def test_requests_in_flight_are_told_for_each_producer_that_counts_them() -> None:
-    first, second = InFlightLoad("first"), InFlightLoad("second")
-    for load in (first, second):
-        load.decided(make.request(), Facts(), make.decision(A))
-    endpoint = make.endpoint(A, name="pod-a", namespace="ns")
-    told = {sample.name: sample.values for sample in samples([endpoint], [first, second], "")}
-    assert told["llm_d_epp_inflight_requests"] == {
-        ("pod-a", "ns", "first", "", ""): 1,
-        ("pod-a", "ns", "second", "", ""): 1,
-    }
-    assert told["warmroute_inflight_requests"] == {(A,): 1}
 
 
 def test_how_full_the_pool_is_comes_from_the_detector_in_force() -> None:
