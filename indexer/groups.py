@@ -23,6 +23,9 @@ FULL_KINDS = frozenset({FULL_ATTENTION, "mla_attention", "sink_full_attention"})
 
 _WINDOW_KINDS = frozenset({"sliding_window", "sliding_window_mla"})
 
+KINDS = FULL_KINDS | _WINDOW_KINDS | {"mamba", "chunked_local_attention", "cross_attention"}
+"""Kinds that engines are known to have."""
+
 
 class Need(msgspec.Struct, frozen=True):
     """What a group needs so that a prefix can be reused.
@@ -149,6 +152,17 @@ class Groups:
         if group is not None:
             return (self.further(group),)
         return tuple(self.further(known) for known in self._known)
+
+    def kind(self, group: int | None) -> str | None:
+        """What kind of attention a group serves, as far as that was told."""
+        return next((spec.kind for spec in self.specs if spec.group == group), None)
+
+    def fault_of_removal(self, group: int | None) -> Reason | None:
+        """Why nothing is known of what is removed from a group; None if something may be."""
+        if self.refused is not None:
+            return self.refused
+        is_unheard = group is not None and self._known and group not in self._known
+        return Reason.MISSING_GROUP if is_unheard else None
 
     def need(self, group: int | None) -> Need | None:
         return None if group is None else self._known.get(group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indexer.names import Overlay
 from indexer.shelves import Shelf
+from indexer.turnover import Turnover
 
 
 class Holding:
@@ -20,13 +21,15 @@ class Holding:
             good measure; names made from content never do.
     """
 
-    def __init__(self, bit: int, counts: bool = True) -> None:
+    def __init__(self, bit: int, counts: bool = True, turnover: Turnover | None = None) -> None:
+        """`turnover` is told of what comes one by one, and of copies that are taken."""
         self.bit = bit
         self.counts = counts
         self.own: Overlay = {}
         self.entries: dict[Shelf, int] = {}
         self.repeats: dict[Shelf, dict[int, int]] = {}
         self.doubled: set[int] = set()
+        self._turnover = turnover or Turnover()
 
     @property
     def is_simple(self) -> bool:
@@ -40,6 +43,7 @@ class Holding:
         if not mask & self.bit:
             shelf.table[chain] = mask | self.bit
             self.entries[shelf] = self.entries.get(shelf, 0) + 1
+            self._turnover.admitted += 1
         elif self.counts:
             counts = self.repeats.setdefault(shelf, {})
             counts[chain] = counts.get(chain, 0) + 1
@@ -54,6 +58,7 @@ class Holding:
             counts[chain] -= 1
             if not counts[chain]:
                 del counts[chain]
+            self._turnover.kept += 1
             return False
         self._leave(shelf, chain, mask)
         return True

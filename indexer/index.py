@@ -20,6 +20,7 @@ from indexer.names import Names
 from indexer.shelves import Shelf, Shelves
 from indexer.sweep import sweep_steps
 from indexer.traits import Traits
+from indexer.turnover import Turnover
 
 _NO_GUESSES: Mapping[int, int] = {}
 _ALL = -1
@@ -42,6 +43,7 @@ class BlockIndex:
         shelves: The tables.
         traits: What is special about some holders.
         claims: Blocks told by names that stand for nothing yet.
+        turnover: What came and went.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class BlockIndex:
         self.shelves = Shelves(tiers)
         self.traits = Traits()
         self.claims = Claims()
+        self.turnover = Turnover()
         self.pieces: Counter[str] = Counter()
         self.parked: Counter[str] = Counter()
         self._budget = budget or Budget()
@@ -182,6 +185,7 @@ class BlockIndex:
             if shelf is not None and holding.take(shelf, chain):
                 self._release(holding, name, chain)
                 gone.append(chain)
+        self.turnover.removed += len(gone)
         return gone
 
     def clear(self, holder: Holder) -> None:
@@ -268,6 +272,12 @@ class BlockIndex:
             count and shelf.tier != tier for shelf, count in entries
         )
 
+    @property
+    def evicted(self) -> int:
+        """Blocks that left a holder in a tier, removed or forgotten with all it had."""
+        present = sum(sum(holding.entries.values()) for holding in self._holdings.values())
+        return self.turnover.admitted - present
+
     def sizes(self) -> dict[str, int]:
         """Entries per internal table; all zero once nobody holds anything and all is swept."""
         holdings = self._holdings.values()
@@ -334,6 +344,7 @@ class BlockIndex:
             else:
                 holding.add(shelf, chain)
         holding.entries[shelf] += added
+        self.turnover.admitted += added
 
     def _remove_simple(self, holding: Holding, shelf: Shelf, names: Sequence[int]) -> list[int]:
         """The common case of `remove`, written out: one table, and one copy of each block."""
@@ -351,6 +362,7 @@ class BlockIndex:
                 self._release(holding, name, chain)
             gone.append(chain)
         holding.entries[shelf] -= len(gone)
+        self.turnover.removed += len(gone)
         return gone
 
     def _affordable(
@@ -427,6 +439,6 @@ class BlockIndex:
 
     def _new_holding(self, holder: Holder) -> Holding:
         counts = self.count_repeats and not self.traits.is_shared(holder)
-        holding = self._holdings[holder] = Holding(self.bits.bit(holder), counts)
+        holding = self._holdings[holder] = Holding(self.bits.bit(holder), counts, self.turnover)
         self.traits.admit(holder, holding.bit)
         return holding

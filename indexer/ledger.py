@@ -175,7 +175,7 @@ class Ledger:
         if not self._is_usual(event):
             reason = self._fault(event)
             if reason is not None:
-                self.rejected[reason] += 1
+                self._skip(event, reason)
                 return
             kind = event.tier, event.block_size, event.group
             self._usual = kind if event.has_content else None
@@ -192,6 +192,10 @@ class Ledger:
                 self._continued(event, event.parent)
             else:
                 self._place(event, chain)
+
+    def _skip(self, event: BlockStored, reason: Reason) -> None:
+        self.rejected[reason] += 1
+        self._index.turnover.skip_store(event.group_kind or self._groups.kind(event.group), reason)
 
     def _continued(self, event: BlockStored, parent: int) -> None:
         chain = self._known(parent)
@@ -222,6 +226,9 @@ class Ledger:
 
     def _removed(self, event: BlockRemoved) -> None:
         names = event.names
+        reason = self._groups.fault_of_removal(event.group)
+        if reason is not None:
+            self._index.turnover.skip_removal(self._groups.kind(event.group), reason)
         if self._parking.blocks:
             left = self._parking.remove(event)
             names = left if self._index.count_repeats else names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
@@ -43,6 +44,7 @@ class _Exchange:
         try:
             socket = dealer(self._owner.context, self.feed.source.replay or "")
         except (zmq.ZMQError, ValueError) as error:
+            self._owner.errors[self.feed.source.holder.address, "replay"] += 1
             log.warning("kv_replay.unusable", replay=self.feed.source.replay, error=str(error))
             self.go_on(self._replay.give_up())
             return
@@ -103,12 +105,17 @@ class Replayer:
     """
     Attributes:
         failed: Messages that raised an error of ours and ended their replay.
+        errors: Endpoint address and what ZMQ could not do -> how often.
     """
 
-    def __init__(self, context: Context, turns: Turns) -> None:
+    def __init__(
+        self, context: Context, turns: Turns, errors: Counter[tuple[str, str]] | None = None
+    ) -> None:
+        """`errors`: where they are counted, if elsewhere, too."""
         self.context = context
         self.turns = turns
         self.failed = 0
+        self.errors: Counter[tuple[str, str]] = Counter() if errors is None else errors
         self._active: dict[Feed, _Exchange] = {}
         self._failures: dict[Feed, int] = {}
         self._cooling: dict[Feed, float] = {}

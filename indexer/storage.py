@@ -46,7 +46,7 @@ class StorageLedger(Ledger):
 
     def _stored(self, event: BlockStored, model: str) -> None:
         if event.group_kind is not None and event.group_kind not in FULL_KINDS:
-            self.rejected[Reason.UNSUPPORTED_GROUP] += 1
+            self._skip(event, Reason.UNSUPPORTED_GROUP)
             return
         event = msgspec.structs.replace(
             event, tier=SHARED_STORAGE, group=None, group_kind=None, remote=False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -37,11 +39,13 @@ class SubscriberStats(msgspec.Struct):
         opened: Sockets opened so far.
         closed: Sockets closed so far.
         failed: Times an error of ours left messages out, mostly one each time.
+        errors: Endpoint address and what ZMQ could not do (connect, recv, replay) -> how often.
     """
 
     opened: int = 0
     closed: int = 0
     failed: int = 0
+    errors: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
 
 class _Stream:
@@ -92,6 +96,8 @@ class _Stream:
 
     def fail(self) -> None:
         self._owner.stats.failed += 1
+        if isinstance(sys.exception(), zmq.ZMQError):
+            self._owner.stats.errors[self.feed.source.holder.address, "recv"] += 1
         self.feed.missed_something()
         log.exception("kv_events.failed", endpoint=self.feed.source.endpoint)
 
@@ -144,7 +150,7 @@ class Subscriptions:
         self.unusable: dict[Source, str] = {}
         self.context = context
         self._turns = Turns()
-        self.replayer = Replayer(context, self._turns)
+        self.replayer = Replayer(context, self._turns, self.stats.errors)
         self._index = index
         self._streams: dict[Source, _Stream] = {}
         self._hub: _Hub | None = None
@@ -181,6 +187,7 @@ class Subscriptions:
         if self._hub is not None:
             for feed in self._hub.central.sync():
                 self.replayer.forget(feed)
+        self._forget_errors(target)
         if self._upkeep is None:
             self._keep_up()
 
@@ -206,6 +213,13 @@ class Subscriptions:
         if self._hub is not None:
             yield from self._hub.central.feeds
 
+    def _forget_errors(self, wanted: Iterable[Source]) -> None:
+        """Those of endpoints that are gone."""
+        known = {source.holder.address for source in wanted}
+        known.update(feed.source.holder.address for feed in self.feeds())
+        for address, operation in [key for key in self.stats.errors if key[0] not in known]:
+            del self.stats.errors[address, operation]
+
     def _open(self, key: Source, source: Source, was_unusable: bool) -> None:
         feed = self._index.open(source)
         try:
@@ -213,6 +227,7 @@ class Subscriptions:
         except (zmq.ZMQError, ValueError) as error:
             self._index.close(feed)
             self.unusable[source] = str(error)
+            self.stats.errors[source.holder.address, "connect"] += 1
             if not was_unusable:
                 log.warning("kv_events.unusable", endpoint=source.endpoint, error=str(error))
             return

@@ -26,6 +26,7 @@ class EventFollower:
         self._prefix = prefix
         self._pool = pool
         prefix.unusable = lambda: self.subscriptions.unusable
+        prefix.zmq_errors = lambda: self.subscriptions.stats.errors
         prefix.central = prefix.open_central(pool.snapshot)
         if prefix.central is not None:
             self._bind(prefix.central)

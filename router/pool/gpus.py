@@ -8,6 +8,7 @@ import aiohttp
 import structlog
 
 from router.pool.dcgm import KEY, gpu_utilization
+from router.pool.endpoint import NO_METRICS
 from router.pool.fetch import FetchFailed, fetch, open_session
 from router.pool.page import Page
 from router.pool.pool import DEAD_AFTER, Pool
@@ -60,7 +61,7 @@ class GpuScraper:
         body = await fetch(self._session, self._page.url(address), self._page.context)
         utilization = gpu_utilization(body)
         if utilization is None:
-            raise FetchFailed("no-metrics", "the page does not say how busy a GPU is")
+            raise FetchFailed(NO_METRICS, "the page does not say how busy a GPU is")
         return utilization
 
     def _note_failure(self, address: str, reason: str) -> None:

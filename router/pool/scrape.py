@@ -22,6 +22,9 @@ from router.pool.sources import MetricsSourceParameters, ModelsSourceParameters
 _METRICS = Page(MetricsSourceParameters())
 _MODELS = Page(ModelsSourceParameters())
 
+MALFORMED = "malformed"
+"""What a list of models is called that cannot be read."""
+
 log = structlog.get_logger()
 
 
@@ -173,7 +176,7 @@ class Scraper:
         except FetchFailed as failure:
             self.stats.models_failures[failure.reason] += 1
         except (msgspec.DecodeError, RecursionError):
-            self.stats.models_failures["malformed"] += 1
+            self.stats.models_failures[MALFORMED] += 1
         else:
             self.stats.models += 1
             self._pool.served(address, served)

@@ -46,6 +46,7 @@ class PrecisePrefix:
         bounds: What the index may take.
         zmq_endpoint: ZMQ address to bind, for engines that connect to it; empty: none.
         unusable: Tells which event streams no socket could be made for, and why.
+        zmq_errors: Tells how often ZMQ could not do what it should, by endpoint and operation.
         central: The streams of engines that connect to us, where there are any.
         registered: Tells which streams of others are to be read into the same index.
         same_size: Engines are expected to have blocks of exactly the index's size.
@@ -83,6 +84,7 @@ class PrecisePrefix:
         self.zmq_endpoint = parameters.kv_events_config.zmq_endpoint
         self.central: Central | None = None
         self.unusable: Callable[[], Mapping[Source, str]] = dict
+        self.zmq_errors: Callable[[], Mapping[tuple[str, str], int]] = dict
         self.index = PrefixIndex(
             parameters.token_processor_config.tokens,
             count_repeats=parameters.kv_events_config.count_repeats,

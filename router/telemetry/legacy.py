@@ -37,6 +37,28 @@ def _of_requests(name: str) -> Twin:
     return Twin(f"{_OBJECTIVE}{name}", dropped=_NO_FAIRNESS)
 
 
+_INDEX = (
+    "admissions",
+    "evictions",
+    "lookup_requests",
+    "lookup_hits",
+    "lookup_latency_seconds",
+    "max_pod_hit_count",
+)
+
+_EVENTS = (
+    "active_subscribers",
+    "dedup_removed_hashes_forwarded",
+    "dedup_removed_hashes_suppressed",
+    "messages_received",
+    "pool_capacity",
+    "pool_queue_depth",
+    "removals_skipped",
+    "stores_skipped",
+    "subscriber_reconnections",
+    "zmq_errors",
+)
+
 TWINS: Mapping[str, Twin] = {
     "request": _of_requests("request"),
     "request_error": _of_requests("request_error"),
@@ -63,18 +85,15 @@ TWINS: Mapping[str, Twin] = {
     "plugin_duration_seconds": Twin(f"{_EXTENSION}plugin_duration_seconds"),
     "prefix_indexer_size": Twin(f"{_EXTENSION}prefix_indexer_size"),
     "prefix_indexer_hit_ratio": Twin(f"{_EXTENSION}prefix_indexer_hit_ratio"),
+    "prefix_indexer_hit_bytes": Twin(f"{_EXTENSION}prefix_indexer_hit_bytes"),
     "info": Twin(f"{_EXTENSION}info"),
     "flow_control_pool_saturation": Twin(f"{_EXTENSION}flow_control_pool_saturation"),
     "model_rewrite_decisions": Twin(f"{_EXTENSION}model_rewrite_decisions"),
     "datalayer_poll_errors": Twin(f"{_SCHEDULER}datalayer_poll_errors"),
+    "datalayer_extract_errors": Twin(f"{_SCHEDULER}datalayer_extract_errors"),
     "disagg_decision": Twin(f"{_SCHEDULER}disagg_decision"),
-    "kv_cache_index_lookup_requests": Twin("kvcache_index_lookup_requests"),
-    "kv_cache_index_lookup_hits": Twin("kvcache_index_lookup_hits"),
-    "kv_cache_index_lookup_latency_seconds": Twin("kvcache_index_lookup_latency_seconds"),
-    "kv_cache_index_max_pod_hit_count": Twin("kvcache_index_max_pod_hit_count"),
-    "kv_cache_events_active_subscribers": Twin("kvcache_kvevents_active_subscribers"),
-    "kv_cache_events_messages_received": Twin("kvcache_kvevents_messages_received"),
-    "kv_cache_events_subscriber_reconnections": Twin("kvcache_kvevents_subscriber_reconnections"),
+    **{f"kv_cache_index_{name}": Twin(f"kvcache_index_{name}") for name in _INDEX},
+    **{f"kv_cache_events_{name}": Twin(f"kvcache_kvevents_{name}") for name in _EVENTS},
 }
 """Name without llm-d's prefix -> what it was called before."""
 

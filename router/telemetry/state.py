@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,10 +12,8 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
-from router.telemetry import pool_samples, stream_faults, streams, tokenizer_samples
+from router.telemetry import index_samples, pool_samples, stream_faults, streams, tokenizer_samples
 from router.telemetry.samples import Histogram, Sample, Values
-
-PRECISE = "precise-prefix-cache-producer"
 
 
 class Discovery(Protocol):
@@ -179,50 +176,8 @@ class State:
         )
         yield from tokenizer_samples.samples(self._tokenizers)
         for prefix in self._prefixes:
-            yield from _index_samples(prefix)
+            yield from index_samples.samples(prefix)
             yield from streams.samples(prefix)
-
-
-def _index_samples(prefix: PrecisePrefix) -> Iterator[Sample]:
-    stats, name = prefix.index.stats(), prefix.name
-    sizes: Values = {(name, table): float(n) for table, n in stats.sizes.items()}
-    yield Sample("warmroute_index_entries", "By table.", sizes, ("producer", "table"))
-    held: Values = {(name, PRECISE): float(stats.sizes.get("blocks", 0))}
-    labels = ("plugin_name", "plugin_type")
-    yield Sample("llm_d_epp_prefix_indexer_size", "Blocks that are known.", held, labels)
-    parked: Counter[tuple[str, ...]] = Counter()
-    for holder, ledger in prefix.index.ledgers.items():
-        parked[name, holder.address, str(holder.rank)] += ledger.parked_blocks
-    yield Sample(
-        "warmroute_parked_blocks", "That wait for a parent.", parked,
-        ("producer", "model_server_endpoint", "rank"),
-    )  # fmt: skip
-    taken: Values = {(name,): float(stats.bytes)}
-    yield Sample("warmroute_index_bytes", "About what blocks take.", taken, ("producer",))
-    bound: Values = {(name,): float(prefix.bounds.index_bytes or 0)}
-    yield Sample("warmroute_index_bytes_bound", "0: none.", bound, ("producer",))
-    rejected: Values = {(name, str(reason)): float(n) for reason, n in stats.rejected.items()}
-    yield Sample(
-        "warmroute_kv_events_rejected", "Messages and events left out.", rejected,
-        ("producer", "reason"), True,
-    )  # fmt: skip
-    guesses = stats.guess_stats
-    ends: Values = {
-        (name, "confirmed"): float(guesses.confirmed),
-        (name, "expired"): float(guesses.expired),
-        (name, "withdrawn"): float(guesses.withdrawn),
-        (name, "overruled"): float(guesses.overruled),
-    }
-    yield Sample("warmroute_guesses_ended", "Blocks.", ends, ("producer", "how"), True)
-    age_s: Values = {(name,): guesses.confirmed_age_s}
-    yield Sample(
-        "warmroute_guess_confirmation_seconds", "From guess to store, by block, added up.", age_s,
-        ("producer",), True,
-    )  # fmt: skip
-    recorded: Values = {(name,): float(guesses.recorded)}
-    yield Sample("warmroute_guesses_recorded", "Blocks.", recorded, ("producer",), True)
-    events: Values = {(name,): float(sum(feed.stats.events for feed in prefix.index.feeds()))}
-    yield Sample("warmroute_kv_events_applied", "By open streams.", events, ("producer",))
 
 
 def _endpoint(endpoint: Endpoint, in_flight: Mapping[str, int]) -> Mapping[str, Any]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from indexer.block import Trust
+from indexer.catch_up import MAX_WAITING_MESSAGES
 from indexer.feed import Feed
+from indexer.intake import MAX_UNNAMED_MESSAGES
 from router.producers.prefix import PrecisePrefix
 from router.telemetry.samples import Sample, Values
 from router.telemetry.stream_faults import of_stream
@@ -80,15 +82,28 @@ def samples(prefix: PrecisePrefix) -> Iterator[Sample]:
     yield Sample("warmroute_kv_stream_lag_seconds", "From sent to received.", lag, _LABELS)
     by_trust: Values = {(prefix.name, str(trust)): float(trusted[trust]) for trust in Trust}
     yield Sample("warmroute_kv_streams", "Open, by trust.", by_trust, ("producer", "trust"))
-    pods = ("pod_identifier",)
+    yield from _under_llm_d_s_names(prefix)
+
+
+def _under_llm_d_s_names(prefix: PrecisePrefix) -> Iterator[Sample]:
+    feeds, pods = prefix.index.feeds(), ("pod_identifier",)
     received: Counter[tuple[str, ...]] = Counter()
     again: Counter[tuple[str, ...]] = Counter()
-    for feed in prefix.index.feeds():
+    for feed in feeds:
         received[(feed.source.holder.address,)] += feed.stats.messages
         again[(feed.source.holder.address,)] += max(feed.stats.connections - 1, 0)
     name = "llm_d_epp_kv_cache_events"
     yield Sample(f"{name}_messages_received", "Live messages.", received, pods, True)
     text = "Times a lost connection came back."
     yield Sample(f"{name}_subscriber_reconnections", text, again, pods, True)
-    open_: Values = {(): float(sum(trusted.values()))}
+    errors: Values = {key: float(count) for key, count in prefix.zmq_errors().items()}
+    text = "Sockets that could not be made for events or replays, and reads that failed."
+    yield Sample(f"{name}_zmq_errors", text, errors, (*pods, "operation"), True)
+    waiting: Values = {(): float(sum(len(f.catch_up.waiting) + f.unnamed for f in feeds))}
+    text = "Messages that wait to be applied, for a replay to end or a model to become known."
+    yield Sample(f"{name}_pool_queue_depth", text, waiting)
+    most: Values = {(): float(len(feeds) * (MAX_WAITING_MESSAGES + MAX_UNNAMED_MESSAGES))}
+    text = "Messages that could wait at most."
+    yield Sample(f"{name}_pool_capacity", text, most)
+    open_: Values = {(): float(len(feeds))}
     yield Sample(f"{name}_active_subscribers", "Event streams that are read.", open_)

@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 import pytest
 import uvloop
+import zmq
 
 from indexer import turns
 from indexer.block import Trust
@@ -312,11 +313,29 @@ async def test_a_source_that_cannot_be_used_is_named_and_the_others_work(
         for _ in range(2):
             bench.subscriptions.sync([bad, Source(E1, engine.endpoint)])
         assert set(bench.subscriptions.unusable) == {bad}
+        assert bench.subscriptions.stats.errors == {(E2.address, "connect"): 2}
         await engine.heard()
         engine.send(make.stored())
         await until(bench.score)
         bench.subscriptions.sync([Source(E1, engine.endpoint)])
         assert (bench.subscriptions.unusable, bench.score()) == ({}, 4)
+        assert bench.subscriptions.stats.errors == {}
+
+
+async def test_an_error_of_zmq_while_reading_is_counted_for_its_endpoint(
+    context: Context, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise zmq.ZMQError(zmq.ENOTSOCK)
+
+    with Publisher(context) as engine:
+        bench.subscriptions.sync([Source(E1, engine.endpoint)])
+        await engine.heard()
+        with monkeypatch.context() as patched:
+            patched.setattr(Feed, "receive", broken)
+            engine.send(make.stored())
+            await until(lambda: bench.subscriptions.stats.failed)
+        assert bench.subscriptions.stats.errors == {(E1.address, "recv"): 1}
 
 
 async def test_a_port_that_nobody_opened_harms_nothing(context: Context, bench: Bench) -> None:

@@ -24,6 +24,14 @@ def test_what_could_not_be_read_is_counted_by_source_and_reason() -> None:
         ("models-data-source",): 1,
         ("dcgm-data-source",): 2,
     }
+    gpus[1].failures["no-metrics"] += 3
+    scraper.stats.models_failures["timeout"] += 1
+    found = {sample.name: sample.values for sample in samples(scraper, gpus)}
+    assert found["llm_d_epp_datalayer_extract_errors"] == {
+        ("metrics-data-source", "core-metrics-extractor"): 1,
+        ("models-data-source", "models-data-extractor"): 1,
+        ("dcgm-data-source", "dcgm-extractor"): 3,
+    }
     assert found["warmroute_read_failures"]["dcgm-data-source", "status"] == 2
     assert found["warmroute_reads"] == {("metrics-data-source",): 7, ("models-data-source",): 0}
     assert found["warmroute_metrics_incomplete"] == {(): 1}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from indexer.block import Trust
+from indexer.catch_up import MAX_WAITING_MESSAGES
+from indexer.frames import Message
+from indexer.intake import MAX_UNNAMED_MESSAGES
 from router.telemetry import streams
 from router.telemetry.metrics import Metrics
 from tests.router.producers.test_prefix import A, B, Fixture, stored
@@ -42,6 +45,25 @@ def test_counters_carry_the_endpoint_and_its_rank() -> None:
     received = f"{events}_messages_received_total"
     assert metrics.registry.get_sample_value(received, pod) == 2
     assert metrics.registry.get_sample_value(f"{events}_active_subscribers") == 2
+
+
+def test_what_waits_to_be_applied_is_told_with_its_bound_and_what_zmq_could_not_do() -> None:
+    fixture = Fixture()
+    metrics = Metrics(lambda _: True)
+    metrics.watch(lambda: streams.samples(fixture.prefix))
+    fixture.prefix.zmq_errors = lambda: {(A, "connect"): 3}
+    for _ in range(2):
+        fixture.announce(A, stored([1], range(16)), topic=b"")
+    value = metrics.registry.get_sample_value
+    events = "llm_d_epp_kv_cache_events"
+    assert value(f"{events}_pool_queue_depth") == 2
+    assert value(f"{events}_pool_capacity") == 2 * (MAX_WAITING_MESSAGES + MAX_UNNAMED_MESSAGES)
+    labels = {"pod_identifier": A, "operation": "connect"}
+    assert value(f"{events}_zmq_errors_total", labels) == 3
+    fixture.feeds[A].base_model = "m"
+    assert value(f"{events}_pool_queue_depth") == 0
+    fixture.feeds[B].catch_up.waiting.push(Message(7, b""))
+    assert value(f"{events}_pool_queue_depth") == 1
 
 
 def test_what_came_over_the_common_address_and_belongs_to_nobody_is_shown() -> None:
