@@ -48,6 +48,9 @@ def add_debug_flags(parser: argparse._ActionsContainer) -> None:
         parser, "--explain-header", default=False, text="answer x-warmroute-explain in a header"
     )
     add_switch(parser, "--legacy-metric-names", default=False, text="inference_pool_… and …, too")
+    add_switch(
+        parser, "--enable-grpc-stream-metrics", default=False, text="how ext_proc streams end, too"
+    )
     add_switch(parser, "--tracing", default=False, text="send spans to where OTEL_… variables say")
 
 
@@ -57,6 +60,7 @@ def debug_flags(arguments: argparse.Namespace) -> list[str]:
         f"--open-debug={arguments.open_debug}",
         f"--explain-header={arguments.explain_header}",
         f"--legacy-metric-names={arguments.legacy_metric_names}",
+        f"--enable-grpc-stream-metrics={arguments.enable_grpc_stream_metrics}",
         f"--tracing={arguments.tracing}",
     ]
 

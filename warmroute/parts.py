@@ -66,7 +66,9 @@ class Parts:
             aside=asyncio.to_thread,
         )
         self.pool.listen(self.director.newcomers)
-        self.processor = ExternalProcessor(self.director, options.max_body_bytes)
+        self.processor = ExternalProcessor(
+            self.director, options.max_body_bytes, tells_ends=options.stream_metrics
+        )
         self.discovery = FileDiscovery(
             options.endpoints, self.pool, watch_file=options.watch_endpoints
         )

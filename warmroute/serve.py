@@ -22,7 +22,6 @@ from warmroute.tokenizer import DEFAULT_SOCKET
 
 IGNORED = (
     "--allow-experimental-plugins",
-    "--enable-grpc-stream-metrics",
     "--endpoint-selector",
     "--endpoint-target-ports",
     "--grpc-max-recv-msg-size",
@@ -78,6 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         open_debug: Clients on other machines may read `/debug/*`, too.
         explains: Clients may ask for decisions in a header.
         legacy_metric_names: Metrics have their older names, too.
+        stream_metrics: Metrics tell how ext_proc streams end, too.
         tracing: Spans are sent to an OpenTelemetry collector.
         pool_name: What metrics call the pool.
         bounds: What an index may take.
@@ -108,6 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     open_debug: bool
     explains: bool
     legacy_metric_names: bool
+    stream_metrics: bool
     tracing: bool
     pool_name: str
     metrics_interval_s: float | None
@@ -189,6 +190,7 @@ def options(arguments: argparse.Namespace) -> Options:
         open_debug=arguments.open_debug,
         explains=arguments.explain_header,
         legacy_metric_names=arguments.legacy_metric_names,
+        stream_metrics=arguments.enable_grpc_stream_metrics,
         tracing=arguments.tracing,
         pool_name=arguments.pool_name,
         metrics_interval_s=_metrics_interval(arguments),

@@ -6,6 +6,7 @@ A stream lives as long as its HTTP exchange, so its end is the request's end, no
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from typing import cast
@@ -33,6 +34,10 @@ from router.routed import Reading, Routed
 
 log = structlog.get_logger()
 
+SETTLE_S = 0.001
+"""gRPC tells that a call was cancelled just after the end of its messages, which is all that is
+heard otherwise."""
+
 
 class ExternalProcessor:
     """One call of `Process` is one HTTP exchange.
@@ -41,12 +46,15 @@ class ExternalProcessor:
     `finally` at once.
     """
 
-    def __init__(self, director: Director, max_body_bytes: int) -> None:
+    def __init__(
+        self, director: Director, max_body_bytes: int, *, tells_ends: bool = False
+    ) -> None:
+        """`tells_ends`: it is counted how streams end."""
         self._director = director
         self._max_body_bytes = max_body_bytes
         self._streams: set[_Stream] = set()
         self._finishing = False
-        self.stats = StreamStats()
+        self.stats = StreamStats(tells_ends=tells_ends)
 
     def finish(self) -> None:
         """End the streams of requests that are on their way: their answers go on without us.
@@ -66,6 +74,7 @@ class ExternalProcessor:
     ) -> None:
         self.stats.open += 1
         self.stats.total += 1
+        began_s = time.monotonic()
         stream = _Stream(self._director, Exchange(self._max_body_bytes), self.stats)
         self._streams.add(stream)
         try:
@@ -76,6 +85,8 @@ class ExternalProcessor:
                 stream.waits = True
                 if self._finishing and stream.is_needless:
                     break
+            if self.stats.tells_ends:
+                await asyncio.sleep(SETTLE_S)
         except asyncio.CancelledError:
             # By `finish`, or by whoever called: then nobody reads how it ends.
             if not (self._finishing and stream.is_needless):
@@ -90,8 +101,16 @@ class ExternalProcessor:
         finally:
             # No await here: a cancelled stream must still give back what its request holds.
             self.stats.open -= 1
+            self.stats.closed(_code(sys.exception()), time.monotonic() - began_s)
             self._streams.discard(stream)
             stream.close()
+
+
+def _code(error: BaseException | None) -> str:
+    """What gRPC calls the status of a stream that ends so."""
+    if error is None:
+        return "OK"
+    return "Canceled" if isinstance(error, asyncio.CancelledError) else "Unknown"
 
 
 class _Stream:

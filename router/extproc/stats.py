@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+
+from router.telemetry import buckets
+from router.telemetry.samples import Buckets
 
 EARLY_S = 0.005
 """A stream that ends so soon after the response headers has not waited for a streamed answer: an
@@ -14,6 +17,8 @@ WATCHED = 100
 EARLY_ENOUGH = 90
 """So many of them are no accident: the data plane ends streams before the answers end."""
 
+_STREAM_S = tuple(map(float, buckets.STREAM_S))
+
 
 class StreamStats:
     """
@@ -23,15 +28,27 @@ class StreamStats:
         failed: Streams ended by a fault of the router.
         observed: Streams that only show a request and take no answer.
         ended_early: Streams that ended with the headers of an answer that was to be streamed.
+        tells_ends: The following two are kept.
+        codes: gRPC's name of a status -> streams that ended with it.
+        duration: Seconds that they were open.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_ends: bool = False) -> None:
         self.open = 0
         self.total = 0
         self.failed = 0
         self.observed = 0
         self.ended_early = 0
+        self.tells_ends = tells_ends
+        self.codes: Counter[str] = Counter()
+        self.duration = Buckets(_STREAM_S)
         self._last: deque[bool] = deque(maxlen=WATCHED)
+
+    def closed(self, code: str, seconds: float) -> None:
+        """A stream ended."""
+        if self.tells_ends:
+            self.codes[code] += 1
+            self.duration.observe(seconds)
 
     def streamed(self, after_headers_s: float) -> None:
         """The stream of an answer of events ended so long after its headers."""

@@ -12,7 +12,14 @@ from router.pool.pool import Pool
 from router.producers.inflight import InFlightLoad
 from router.producers.prefix import PrecisePrefix
 from router.producers.tokens import Backend
-from router.telemetry import index_samples, pool_samples, stream_faults, streams, tokenizer_samples
+from router.telemetry import (
+    exchange_samples,
+    index_samples,
+    pool_samples,
+    stream_faults,
+    streams,
+    tokenizer_samples,
+)
 from router.telemetry.samples import Histogram, Sample, Values
 
 
@@ -155,16 +162,7 @@ class State:
         yield from pool_samples.samples(self._pool.snapshot(), self._pool_name)
         left_out: Values = {(): float(len(self._discovery.warnings))}
         yield Sample("warmroute_discovery_left_out", "Entries that cannot be used.", left_out)
-        open_: Values = {(): float(self._exchanges.open)}
-        yield Sample("llm_d_epp_extproc_streams_inflight", "ext_proc streams.", open_)
-        yield Sample("warmroute_streams_open", "ext_proc streams.", open_)
-        failed: Values = {(): float(self._exchanges.failed)}
-        early: Values = {(): float(self._exchanges.ended_early)}
-        text = "Ended with the headers of an answer that was to be streamed."
-        yield Sample("warmroute_streams_ended_early", text, early, counter=True)
-        seen: Values = {(): float(self._exchanges.observed)}
-        yield Sample("warmroute_streams_observed", "That took no answer.", seen, counter=True)
-        yield Sample("warmroute_streams_failed", "Ended by a fault.", failed, counter=True)
+        yield from exchange_samples.samples(self._exchanges)
         warnings: Values = {(): float(len(self._config.warnings))}
         yield Sample("warmroute_config_warnings", "Of the configuration.", warnings)
         reloads: Values = {

@@ -266,6 +266,7 @@ async def test_a_replay_address_that_cannot_be_used_leaves_the_live_events(
         bench.subscriptions.sync([Source(E1, source.endpoint, replay="tcp://127.0.0.1:0")])
         (feed,) = bench.index.feeds()
         await until(lambda: feed.stats.replays_failed)
+        assert bench.subscriptions.stats.errors[E1.address, "replay"] == 1
         engine.publish(make.stored())
         await until(lambda: bench.score() == 4)
         bench.subscriptions.close()

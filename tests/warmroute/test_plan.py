@@ -122,10 +122,16 @@ def test_renaming_answers_needs_their_bodies(tmp_path: Path) -> None:
 
 
 def test_what_opens_the_debug_pages_reaches_the_router(tmp_path: Path) -> None:
-    flags = ("--open-debug", "--explain-header", "--legacy-metric-names", "--tracing")
+    flags = (
+        "--open-debug",
+        "--explain-header",
+        "--legacy-metric-names",
+        "--enable-grpc-stream-metrics",
+        "--tracing",
+    )
     for given, value in ((flags, "True"), ((), "False")):
         command = router_command(plan(tmp_path, *given))
-        assert [f"{flag}={value}" in command for flag in flags] == [True] * 4
+        assert [f"{flag}={value}" in command for flag in flags] == [True] * 5
 
 
 def test_a_motor_configuration_says_what_engines_are_simulated(tmp_path: Path) -> None:

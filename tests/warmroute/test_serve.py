@@ -49,9 +49,15 @@ def test_the_defaults_are_those_of_the_field() -> None:
         "open_debug": False,
         "explains": False,
         "legacy_metric_names": False,
+        "stream_metrics": False,
     }
     assert {name: getattr(chosen, name) for name in told} == told
     assert list(chosen.config.profiles) == ["default"]
+
+
+def test_how_streams_end_is_told_where_it_is_asked_for() -> None:
+    assert options("--endpoints=e", "--enable-grpc-stream-metrics").stream_metrics
+    assert not options("--endpoints=e", "--enable-grpc-stream-metrics=false").stream_metrics
 
 
 def test_the_index_is_bounded_unless_it_is_said_otherwise() -> None:

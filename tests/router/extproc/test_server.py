@@ -53,9 +53,11 @@ async def _each(messages: Sequence[pb.ProcessingRequest]) -> AsyncIterator[pb.Pr
 
 
 @asynccontextmanager
-async def service(fixture: Fixture | None = None) -> AsyncIterator[Service]:
+async def service(
+    fixture: Fixture | None = None, *, tells_ends: bool = False
+) -> AsyncIterator[Service]:
     fixture = fixture or Fixture("a:1")
-    processor = ExternalProcessor(fixture.director, CAP)
+    processor = ExternalProcessor(fixture.director, CAP, tells_ends=tells_ends)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", 2 * CAP)])
     add_ExternalProcessorServicer_to_server(processor, server)  # type: ignore[arg-type]
     port = server.add_insecure_port("127.0.0.1:0")
@@ -443,3 +445,33 @@ async def test_the_client_is_told_what_is_added_where_the_engine_served_it(
         )
         set_headers = answers[2].response_headers.response.header_mutation.set_headers
         assert {h.header.key: h.header.raw_value for h in set_headers} == told
+
+
+async def test_streams_are_counted_by_how_they_end() -> None:
+    async with service(tells_ends=True) as envoy_side:
+        counts = envoy_side.processor.stats
+        await envoy_side.play(envoy.request_headers(), envoy.request_body(PROMPT, end=True))
+        # A refusal is an answer like any other.
+        await envoy_side.play(envoy.request_headers(), envoy.request_body(b"{", end=True))
+        await until(lambda: counts.codes == {"OK": 2})
+        assert sum(counts.duration.counts) == 2
+        assert counts.duration.total > 0
+        call = envoy_side.open()
+        await call.write(envoy.request_headers())
+        await call.read()
+        call.cancel()
+        await until(lambda: counts.codes == {"OK": 2, "Canceled": 1})
+
+
+async def test_an_answer_that_cannot_be_written_is_no_good_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_: RouterError) -> pb.ProcessingResponse:
+        raise ValueError("no such answer")
+
+    monkeypatch.setattr("router.extproc.reply.refused", broken)
+    async with service(tells_ends=True) as envoy_side:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await envoy_side.play(envoy.request_headers(), envoy.request_body(b"{", end=True))
+        assert error.value.code() is grpc.StatusCode.UNKNOWN
+        await until(lambda: envoy_side.processor.stats.codes == {"Unknown": 1})
