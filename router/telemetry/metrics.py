@@ -7,18 +7,18 @@ they mean in llm-d; ``warmroute_`` ones are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 
 from router.errors import RouterError
 from router.producers.accounts import DEFAULT_FLOW
-from router.request.usage import Usage
-from router.telemetry import buckets
+from router.telemetry.answers import Answers
 from router.telemetry.counts import Counts, Names
 from router.telemetry.decisions import Record
+from router.telemetry.families import Families
 from router.telemetry.legacy import WithLegacyNames
-from router.telemetry.samples import Capped, Collects, Source, Sources, Told, described
+from router.telemetry.samples import Capped, Collects, Source, Sources, Told
 from router.telemetry.series import LABELS, AllSeries, Series
 
 OTHER_MODELS = "other"
@@ -72,57 +72,28 @@ class Metrics:
         # By identity: client's ids come again, and models are loaded and unloaded meanwhile.
         self._open: dict[int, Series] = {}
         self._models, self._fairness_ids = Capped(MAX_MODELS), Capped(MAX_FAIRNESS_IDS)
+        self._answers = Answers(Families(self._own))
+        self._declare(Families(self._own))
+
+    def _declare(self, make: Families) -> None:
         labels = (*LABELS, "error_code")
-        self._errors = self._counter("request_error", "Requests that ended in an error.", labels)
-        self._answer_size = self._histogram(
-            "response_size_bytes", "Of bodies of answers that are seen.", buckets.ANSWER_BYTES
-        )
-        self._input = self._histogram("request_input_tokens", "Prompt tokens.", buckets.TOKENS)
-        self._output = self._histogram("request_output_tokens", "Generated tokens.", buckets.TOKENS)
-        self._cached = self._histogram(
-            "request_cached_tokens",
-            "Prompt tokens the engine reused, as it reports.",
-            buckets.TOKENS,
-        )
-        self._first = Histogram(
-            "llm_d_epp_request_ttft_seconds",
-            described("llm_d_epp_", "From the pick to the answer's first piece, where seen."),
-            (*LABELS, "streaming"),
-            buckets=buckets.DURATION_S,
-            registry=self._own,
-        )
-        self._per_token = self._histogram(
-            "request_streaming_tpot_seconds",
-            "Per generated token after the first, of streamed answers whose usage is read.",
-            buckets.PER_TOKEN_S,
-        )
-        self._normalized = self._histogram(
-            "request_ntpot_seconds",
-            "Whole time per generated token, where usage is read.",
-            buckets.PER_TOKEN_S,
-        )
-        self._rewrites = self._counter(
+        self._errors = make.counter("request_error", "Requests that ended in an error.", labels)
+        self._rewrites = make.counter(
             "model_rewrite_decisions",
             "Requests sent to another model than they named.",
             ("model_rewrite_name", "model_name", "target_model"),
         )
-        self._stages = self._counter(
+        self._stages = make.counter(
             "disagg_decision",
             "Requests of handlers with several stages: what was decided, or who was missing.",
             ("model_name", "decision_type"),
         )
-        self._prefills = Counter(
-            "warmroute_prefill_results",
+        self._prefills = make.ours(
+            "prefill_results",
             "Prefills on endpoints of their own, as decode sidecars report them.",
             ("result",),
-            registry=self._own,
         )
-        self._compared = self._ours("compared_cached_tokens", "Reused, where both are known.")
-        self._compared_predicted = self._ours(
-            "compared_predicted_cached_tokens", "Expected to be reused, where both are known."
-        )
-        self._unparsed = self._ours("unparsed_requests", "Requests routed by load, not read.")
-        self._unreadable = self._ours("unreadable_usage", "Answers whose usage cannot be read.")
+        self._unparsed = make.ours("unparsed_requests", "Requests routed by load, not read.")
 
     @property
     def published(self) -> Collects:
@@ -186,11 +157,6 @@ class Metrics:
         """A request's exchange is over."""
         model = self._open.pop(id(record), None) or self._of(record)
         model.running -= 1
-        if record.response_bytes:
-            self._answer_size.labels(*model.labels).observe(record.response_bytes)
-        if record.first_ms is not None:
-            streaming = str(record.streamed).lower()
-            self._first.labels(*model.labels, streaming).observe(record.first_ms / 1e3)
         if record.duration_ms is not None:
             model.duration.observe(record.duration_ms / 1e3)
         if record.status is not None:
@@ -200,31 +166,7 @@ class Metrics:
             self._errors.labels(*model.labels, code).inc()
         if record.prefill_result is not None:
             self._prefills.labels(record.prefill_result).inc()
-        if record.usage_unreadable:
-            self._unreadable.inc()
-        if record.usage is not None:
-            self._usage(record, record.usage, model.labels)
-
-    def _usage(self, record: Record, usage: Usage, labels: tuple[str, ...]) -> None:
-        self._input.labels(*labels).observe(usage.prompt_tokens)
-        self._output.labels(*labels).observe(usage.completion_tokens)
-        self._times(record, usage.completion_tokens, labels)
-        if usage.cached_tokens is None:
-            return
-        self._cached.labels(*labels).observe(usage.cached_tokens)
-        reported = record.reported_cached_tokens
-        if record.predicted_cached_tokens is not None and reported is not None:
-            self._compared.inc(reported)
-            self._compared_predicted.inc(record.predicted_cached_tokens)
-
-    def _times(self, record: Record, tokens: int, labels: tuple[str, ...]) -> None:
-        whole_ms = record.duration_ms
-        if whole_ms is None or tokens < 1:
-            return
-        self._normalized.labels(*labels).observe(whole_ms / 1e3 / tokens)
-        if record.streamed and record.first_ms is not None and tokens > 1:
-            rest_s = (whole_ms - record.first_ms) / 1e3
-            self._per_token.labels(*labels).observe(rest_s / (tokens - 1))
+        self._answers.ended(record, model.labels)
 
     def _of(self, record: Record) -> Series:
         """The series of a request's labels."""
@@ -247,14 +189,3 @@ class Metrics:
     def _shown(self, model: str) -> str:
         served = self._is_served(model) and self._models.take(model)
         return model if served else OTHER_MODELS
-
-    def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:
-        text = described("llm_d_epp_", text)
-        return Counter(f"llm_d_epp_{name}", text, labels, registry=self._own)
-
-    def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
-        text = described("llm_d_epp_", text)
-        return Histogram(f"llm_d_epp_{name}", text, LABELS, buckets=buckets, registry=self._own)
-
-    def _ours(self, name: str, text: str) -> Counter:
-        return Counter(f"warmroute_{name}", text, registry=self._own)
