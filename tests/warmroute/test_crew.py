@@ -122,6 +122,15 @@ async def test_one_that_is_gone_runs_no_more(tmp_path: Path) -> None:
         assert router.crew.match is None
 
 
+async def test_who_remembers_media_is_shown_as_long_as_it_runs(tmp_path: Path) -> None:
+    async with running(tmp_path) as router:
+        await router.adopt(plugin("mm-embeddings-cache-producer"), QUEUE)
+        encoders = router.crew.encoders
+        assert [encoder.name for encoder in encoders] == ["mm-embeddings-cache-producer"]
+        await router.adopt(QUEUE)
+        assert encoders == []
+
+
 def original(timed: object) -> object:
     """What a timed plugin times."""
     return getattr(timed, "plugin")  # noqa: B009 - not part of what a scorer promises

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.telemetry.legacy import TWINS, WithLegacyNames
+from router.telemetry.legacy import TWINS, Twin, WithLegacyNames
 from router.telemetry.metrics import Metrics
 from tests.router.telemetry.test_metrics import record
 
@@ -52,6 +53,27 @@ def test_histograms_keep_their_buckets() -> None:
     older = "inference_extension_scheduler_e2e_duration_seconds"
     assert [value for _, value in told[f"{older}_bucket"]] == [0, 1, 1]
     assert told[f"{older}_sum"] == [({}, 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "older"),
+    [
+        ("prefix_indexer_hit_bytes", "inference_extension_prefix_indexer_hit_bytes"),
+        ("datalayer_extract_errors", "llm_d_inference_scheduler_datalayer_extract_errors"),
+        ("kv_cache_index_admissions", "kvcache_index_admissions"),
+        ("kv_cache_index_evictions", "kvcache_index_evictions"),
+        ("kv_cache_index_lookup_hits", "kvcache_index_lookup_hits"),
+        ("kv_cache_events_zmq_errors", "kvcache_kvevents_zmq_errors"),
+        ("kv_cache_events_pool_queue_depth", "kvcache_kvevents_pool_queue_depth"),
+        (
+            "kv_cache_events_dedup_removed_hashes_forwarded",
+            "kvcache_kvevents_dedup_removed_hashes_forwarded",
+        ),
+        ("kv_cache_events_stores_skipped", "kvcache_kvevents_stores_skipped"),
+    ],
+)
+def test_what_is_told_of_indexes_and_events_has_its_older_name(name: str, older: str) -> None:
+    assert TWINS[name] == Twin(older)
 
 
 def test_other_metrics_have_one_name() -> None:
