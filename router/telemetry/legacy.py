@@ -38,25 +38,25 @@ def _of_requests(name: str) -> Twin:
 
 
 _INDEX = (
-    "admissions",
-    "evictions",
-    "lookup_requests",
-    "lookup_hits",
-    "lookup_latency_seconds",
-    "max_pod_hit_count",
+    "kv_cache_index_admissions",
+    "kv_cache_index_evictions",
+    "kv_cache_index_lookup_requests",
+    "kv_cache_index_lookup_hits",
+    "kv_cache_index_lookup_latency_seconds",
+    "kv_cache_index_max_pod_hit_count",
 )
 
 _EVENTS = (
-    "active_subscribers",
-    "dedup_removed_hashes_forwarded",
-    "dedup_removed_hashes_suppressed",
-    "messages_received",
-    "pool_capacity",
-    "pool_queue_depth",
-    "removals_skipped",
-    "stores_skipped",
-    "subscriber_reconnections",
-    "zmq_errors",
+    "kv_cache_events_active_subscribers",
+    "kv_cache_events_dedup_removed_hashes_forwarded",
+    "kv_cache_events_dedup_removed_hashes_suppressed",
+    "kv_cache_events_messages_received",
+    "kv_cache_events_pool_capacity",
+    "kv_cache_events_pool_queue_depth",
+    "kv_cache_events_removals_skipped",
+    "kv_cache_events_stores_skipped",
+    "kv_cache_events_subscriber_reconnections",
+    "kv_cache_events_zmq_errors",
 )
 
 TWINS: Mapping[str, Twin] = {
@@ -92,8 +92,8 @@ TWINS: Mapping[str, Twin] = {
     "datalayer_poll_errors": Twin(f"{_SCHEDULER}datalayer_poll_errors"),
     "datalayer_extract_errors": Twin(f"{_SCHEDULER}datalayer_extract_errors"),
     "disagg_decision": Twin(f"{_SCHEDULER}disagg_decision"),
-    **{f"kv_cache_index_{name}": Twin(f"kvcache_index_{name}") for name in _INDEX},
-    **{f"kv_cache_events_{name}": Twin(f"kvcache_kvevents_{name}") for name in _EVENTS},
+    **{name: Twin(name.replace("kv_cache_index", "kvcache_index")) for name in _INDEX},
+    **{name: Twin(name.replace("kv_cache_events", "kvcache_kvevents")) for name in _EVENTS},
 }
 """Name without llm-d's prefix -> what it was called before."""
 

@@ -78,21 +78,25 @@ class AllSeries:
 
     def _plain(self) -> Iterator[Sample | Histogram]:
         for name, text, kept in (
-            ("scheduler_e2e", "From the last byte of a request to the pick.", self.decisions),
             (
-                "request_processing",
+                "scheduler_e2e_duration_seconds",
+                "From the last byte of a request to the pick.",
+                self.decisions,
+            ),
+            (
+                "request_processing_duration_seconds",
                 "Spent on a request from its last byte until its destination, or its refusal, is "
                 "known, without the time in which others were waited for; gRPC apart.",
                 self.request_work,
             ),
             (
-                "response_processing",
+                "response_processing_duration_seconds",
                 "Spent on an answer: on its headers, and on each piece of its body that is shown, "
                 "not between them; gRPC apart.",
                 self.answer_work,
             ),
         ):
-            yield Histogram(f"llm_d_epp_{name}_duration_seconds", text, {(): kept})
+            yield Histogram(f"llm_d_epp_{name}", text, {(): kept})
         for name, text, count in (
             ("prompt_tokens", "Prompt tokens of requests with known tokens.", self.prompt_tokens),
             ("predicted_cached_tokens", "Expected to be reused.", self.predicted_tokens),
