@@ -33,6 +33,9 @@ READY_S = 60.0
 STOP_S = 10.0
 POLL_S = 0.05
 
+ROUTER_SOCKET = "router.sock"
+"""Where Envoy finds the router, as under `warmroute up`."""
+
 _REMOVED_FILTERS = frozenset({"ext_proc", "drop_routing_headers"})
 
 
@@ -116,7 +119,7 @@ def stack(engines: int, *router_flags: str, full_duplex: bool = False) -> Iterat
                 f"--endpoints={endpoints}",
                 *router_flags,
             ],
-            "envoy": _envoy(folder, host, port, bare_port, grpc_port, full_duplex),
+            "envoy": _envoy(folder, host, port, bare_port, full_duplex),
         }
         started = Stack(
             host=host,
@@ -168,6 +171,7 @@ def _router(folder: Path, host: str, http_port: int, grpc_port: int, health_port
         "serve",
         f"--bind-address={host}",
         f"--grpc-port={grpc_port}",
+        f"--grpc-socket={folder / ROUTER_SOCKET}",
         f"--grpc-health-port={health_port}",
         f"--metrics-port={http_port}",
         f"--tokenizer-socket={folder / 'tokenizer.sock'}",
@@ -194,14 +198,11 @@ def _endpoints(
     return path
 
 
-def _envoy(
-    folder: Path, host: str, port: int, bare_port: int, router_port: int, full_duplex: bool
-) -> list[str]:
+def _envoy(folder: Path, host: str, port: int, bare_port: int, full_duplex: bool) -> list[str]:
     settings = EnvoySettings(
         host=host,
         port=port,
-        router_host=host,
-        router_port=router_port,
+        router_socket=str(folder / ROUTER_SOCKET),
         full_duplex=full_duplex,
     )
     config = json.loads(render(settings))

@@ -21,6 +21,7 @@ from envoy_data_plane.envoy.config.core.v3 import (
     ConfigSource,
     Http2ProtocolOptions,
     PathConfigSource,
+    Pipe,
     SocketAddress,
     TransportSocket,
     TypedExtensionConfig,
@@ -126,18 +127,19 @@ def _policy(name: str, packed: Any) -> LoadBalancingPolicy:
 
 def router(settings: EnvoySettings) -> Cluster:
     """The ext_proc service."""
+    in_file_system = settings.router_socket is not None
     http2 = HttpProtocolOptions(
         explicit_http_config=HttpProtocolOptionsExplicitHttpConfig(
             http2_protocol_options=Http2ProtocolOptions()
         )
     )
-    place = SocketAddress(address=settings.router_host, port_value=settings.router_port)
-    endpoint = Endpoint(address=Address(socket_address=place))
+    endpoint = Endpoint(address=_router_address(settings))
     tls = UpstreamTlsContext(common_tls_context=CommonTlsContext(alpn_protocols=["h2"]))
     transport = TransportSocket(name="envoy.transport_sockets.tls", typed_config=Any.pack(tls))
     return Cluster(
         name="warmroute",
-        type=ClusterDiscoveryType.STRICT_DNS,
+        # A hostname is looked up again and again; a path is not looked up at all.
+        type=ClusterDiscoveryType.STATIC if in_file_system else ClusterDiscoveryType.STRICT_DNS,
         connect_timeout=CONNECT_TIMEOUT,
         load_assignment=ClusterLoadAssignment(
             cluster_name="warmroute",
@@ -146,9 +148,16 @@ def router(settings: EnvoySettings) -> Cluster:
         typed_extension_protocol_options={
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": Any.pack(http2)
         },
-        transport_socket=transport if settings.router_tls else None,
+        transport_socket=transport if settings.router_tls and not in_file_system else None,
         circuit_breakers=_breakers(),
     )
+
+
+def _router_address(settings: EnvoySettings) -> Address:
+    if settings.router_socket is not None:
+        return Address(pipe=Pipe(path=settings.router_socket))
+    place = SocketAddress(address=settings.router_host, port_value=settings.router_port)
+    return Address(socket_address=place)
 
 
 def _breakers() -> CircuitBreakers:

@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin-port", type=flags.port, help="Envoy's admin page on loopback")
     parser.add_argument("--router-host", default="127.0.0.1", help="where the router is")
     parser.add_argument("--grpc-port", type=flags.port, default=9002, help="its ext_proc port")
+    parser.add_argument(
+        "--grpc-socket", metavar="PATH", help="its Unix socket, in place of that port"
+    )
     flags.add_switch(
         parser, "--secure-serving", default=True, text="the router's port speaks TLS, as it does"
     )
@@ -60,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         admin_port=arguments.admin_port,
         router_host=arguments.router_host,
         router_port=arguments.grpc_port,
+        router_socket=arguments.grpc_socket,
         max_body_bytes=arguments.max_body_bytes,
         router_tls=arguments.secure_serving,
         full_duplex=full_duplex,

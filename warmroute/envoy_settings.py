@@ -17,6 +17,7 @@ class EnvoySettings(msgspec.Struct, frozen=True, kw_only=True):
         admin_port: Port of Envoy's admin page on loopback; None: no admin page.
         router_host: Where the router's ext_proc service is: an IP address or a hostname.
         router_port: Its port.
+        router_socket: A Unix socket of it on the same machine, instead of host, port and TLS.
         max_body_bytes: Largest request body; one byte more is a 413.
         full_duplex: Request bodies are streamed to the router and back instead of buffered.
         full_duplex_response: So are response bodies; only with `full_duplex`.
@@ -30,6 +31,7 @@ class EnvoySettings(msgspec.Struct, frozen=True, kw_only=True):
     admin_port: int | None = None
     router_host: str = "127.0.0.1"
     router_port: int = 9002
+    router_socket: str | None = None
     max_body_bytes: int = 64 * 1024 * 1024
     full_duplex: bool = False
     full_duplex_response: bool = False

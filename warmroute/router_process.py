@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import grpc
 import structlog
@@ -23,6 +24,7 @@ from router.telemetry.in_flight import InFlightSeries
 from router.telemetry.page.overview import Overviews
 from router.telemetry.samples import Sample, Values
 from router.telemetry.state import State
+from tokenizer_sidecar import unix_socket
 from warmroute.builder import ROOM_BYTES
 from warmroute.certificates import credentials
 from warmroute.crew import Crew
@@ -36,6 +38,9 @@ log = structlog.get_logger()
 
 STOP_GRACE_S = 5.0
 """How long streams that are still open after the drain window may take to end."""
+
+SOCKET_MODE = 0o660
+"""Permissions of the ext_proc socket: Envoy runs as the same user or in its group."""
 
 LOOK_S = 1.0
 """Between two looks of the doctor at what takes time to see."""
@@ -87,6 +92,8 @@ async def _run(
         group.create_task(_look(doctor)),
     ]
     await _serve_ports(parts, crew, watch, doctor, ready, stop)
+    if options.grpc_socket is not None:
+        options.grpc_socket.unlink(missing_ok=True)
     for task in background:
         task.cancel()
     await crew.save()
@@ -257,6 +264,8 @@ def _ext_proc_server(parts: Parts) -> grpc.aio.Server:
         _bind(lambda: server.add_secure_port(address, secured), address)
     else:
         _bind(lambda: server.add_insecure_port(address), address)
+    if options.grpc_socket is not None:
+        _bind_socket(server, options.grpc_socket)
     return server
 
 
@@ -273,6 +282,13 @@ def _bind(bind: Callable[[], int], address: str) -> None:
         bind()
     except RuntimeError as error:
         raise StartError(f"cannot listen on {address}: is the port in use?") from error
+
+
+def _bind_socket(server: grpc.aio.Server, path: Path) -> None:
+    unix_socket.claim(path)
+    address = f"unix:{path.absolute()}"
+    with unix_socket.created_with(SOCKET_MODE):
+        _bind(lambda: server.add_insecure_port(address), address)
 
 
 def _address(host: str, port: int) -> str:

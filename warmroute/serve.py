@@ -67,6 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         endpoints: File that names the endpoints.
         endpoints_configured: The configuration says which file that is.
         watch_endpoints: Read it again when it changes.
+        grpc_socket: Unix socket for an Envoy on the same machine; None: none.
         metrics_interval_s: Time between two scrapes of one endpoint; None: as configured.
         drain_s: How long requests keep being picked after a signal to stop.
         cert_path: Folder of the ext_proc port's certificate; None: self-signed.
@@ -92,6 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     watch_endpoints: bool
     bind_address: str
     grpc_port: int
+    grpc_socket: Path | None
     health_port: int
     http_port: int
     secure: bool
@@ -126,6 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--endpoints", type=Path, help="a file naming the endpoints")
     add("--bind-address", default="0.0.0.0", help="address of all ports")
     add("--grpc-port", type=flags.port, default=9002, help="port of ext_proc")
+    add("--grpc-socket", type=Path, metavar="PATH", help="serve ext_proc here, too, without TLS")
     add("--grpc-health-port", type=flags.port, default=9003, help="port of gRPC health checks")
     add("--metrics-port", type=flags.port, default=9090, help="port of metrics and debug pages")
     add("--tokenizer-socket", type=Path, default=DEFAULT_SOCKET, help="the sidecar's Unix socket")
@@ -174,6 +177,7 @@ def options(arguments: argparse.Namespace) -> Options:
         watch_endpoints=watch,
         bind_address=arguments.bind_address,
         grpc_port=arguments.grpc_port,
+        grpc_socket=arguments.grpc_socket,
         health_port=arguments.grpc_health_port,
         http_port=arguments.metrics_port,
         secure=arguments.secure_serving,

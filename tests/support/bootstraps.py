@@ -12,6 +12,7 @@ from warmroute.envoy_settings import EnvoySettings
 BOOTSTRAPS: Mapping[str, EnvoySettings] = {
     "original-dst.json": EnvoySettings(router_tls=True),
     "original-dst-full-duplex.json": EnvoySettings(router_tls=True, full_duplex=True),
+    "original-dst-unix-socket.json": EnvoySettings(router_socket="/run/warmroute/router.sock"),
     "override-host.json": EnvoySettings(
         router_tls=True, eds_file="/etc/warmroute/eds/engines.json"
     ),

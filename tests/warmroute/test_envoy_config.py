@@ -16,12 +16,12 @@ plugins:
 """
 
 
-def cluster(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
-    """The cluster of engines in what is printed."""
+def cluster(capsys: pytest.CaptureFixture[str], *argv: str, name: str = "engines") -> Any:
+    """The cluster of engines, or the one named, in what is printed."""
     assert main(["envoy-config", *argv]) == 0
     printed = json.loads(capsys.readouterr().out)
     clusters = printed["staticResources"]["clusters"]
-    return next(c for c in clusters if c["name"] == "engines")
+    return next(c for c in clusters if c["name"] == name)
 
 
 def test_envoy_goes_where_it_is_told_unless_it_is_asked_to_know_the_engines(
@@ -48,3 +48,15 @@ def test_a_configuration_that_cannot_be_read_is_one_line(
 ) -> None:
     assert main(["envoy-config", f"--config={tmp_path / 'none.yaml'}"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_router_is_reached_by_port_with_tls_or_by_socket_without(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    by_port = cluster(capsys, name="warmroute")
+    assert by_port["transportSocket"]["name"] == "envoy.transport_sockets.tls"
+    by_socket = cluster(capsys, "--grpc-socket=/run/r.sock", name="warmroute")
+    (group,) = by_socket["loadAssignment"]["endpoints"]
+    (one,) = group["lbEndpoints"]
+    assert one["endpoint"]["address"] == {"pipe": {"path": "/run/r.sock"}}
+    assert "transportSocket" not in by_socket

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from router.pool.discovery.file import parse
 from router.producers.prefix_parameters import Bounds
 from warmroute import serve, up
 from warmroute.errors import StartError
-from warmroute.plan import Plan, make_plan, router_command, tokenizer_command
+from warmroute.plan import Plan, envoy_command, make_plan, router_command, tokenizer_command
 from warmroute.simulated import Engine, engine_command
 
 REAL = """\
@@ -144,3 +145,12 @@ def test_a_motor_configuration_says_what_engines_are_simulated(tmp_path: Path) -
     assert (made.block_size, made.conductor_port) == (64, 20000)
     assert ("127.0.0.1", 20000, "http_server_port") in made.ports()
     assert "--block-size=64" in engine_command(made.engines[0], "m", tmp_path, made.block_size)
+
+
+def test_envoy_meets_the_router_on_a_socket(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    assert f"--grpc-socket={made.router_socket}" in router_command(made)
+    envoy_command(made)
+    bootstrap = json.loads((tmp_path / "envoy.json").read_text())
+    clusters = {one["name"]: one for one in bootstrap["staticResources"]["clusters"]}
+    assert str(made.router_socket) in json.dumps(clusters["warmroute"])

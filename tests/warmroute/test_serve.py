@@ -37,6 +37,7 @@ def test_the_defaults_are_those_of_the_field() -> None:
     told: dict[str, Any] = {
         "bind_address": "0.0.0.0",
         "grpc_port": 9002,
+        "grpc_socket": None,
         "health_port": 9003,
         "http_port": 9090,
         "secure": True,
