@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from indexer.frames import NUMBER_BYTES
-
 Context = zmq.Context[zmq.Socket[bytes]]
 
 _OPTIONS = (
@@ -24,8 +22,6 @@ _OPTIONS = (
     (zmq.TCP_KEEPALIVE_INTVL, 5),
     (zmq.TCP_KEEPALIVE_CNT, 3),
 )
-
-_NOBLOCK = zmq.NOBLOCK
 
 _EVENTS = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
 
@@ -101,34 +97,6 @@ def receive(socket: zmq.Socket[bytes]) -> tuple[list[bytes], zmq.Frame]:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         frames.append(frame.bytes)
     return frames, first
-
-
-def receive_next(socket: zmq.Socket[bytes], topic: bytes | None) -> list[bytes]:
-    """The next message on a socket of one engine; raises zmq.Again if there is none.
-
-    To learn whether a frame is its message's last costs several times what the frame does. So
-    frames that look like the message before, `topic` and then eight bytes, are a message with the
-    one behind them; where more follow, those show as another message, which is none.
-    """
-    recv = socket.recv
-    frames = [recv(_NOBLOCK)]
-    if frames[0] != topic:
-        return _rest(socket, frames)
-    try:
-        frames.append(recv(_NOBLOCK))
-        if len(frames[1]) != NUMBER_BYTES:
-            return _rest(socket, frames)
-        frames.append(recv(_NOBLOCK))
-    except zmq.Again:
-        pass  # it ends here, for a message comes with all its frames
-    return frames
-
-
-def _rest(socket: zmq.Socket[bytes], frames: list[bytes]) -> list[bytes]:
-    """A message of which these frames were read, to its end."""
-    while socket.getsockopt(zmq.RCVMORE):
-        frames.append(socket.recv(_NOBLOCK))
-    return frames
 
 
 def check_port(endpoint: str) -> None:

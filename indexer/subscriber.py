@@ -14,10 +14,9 @@ import zmq
 
 from indexer.central import Central
 from indexer.feed import Feed, Source
-from indexer.frames import FRAMES
 from indexer.prefix_index import PrefixIndex
 from indexer.replayer import Replayer
-from indexer.sockets import Context, Monitored, receive, receive_next
+from indexer.sockets import Context, Monitored, receive
 from indexer.turns import Turns
 
 UPKEEP_S = 0.1
@@ -56,7 +55,6 @@ class _Stream:
         self.feed = feed
         self.link = Monitored(owner.context, source.endpoint)
         self._owner = owner
-        self._topic: bytes | None = None
 
     @property
     def sockets(self) -> Sequence[zmq.Socket[bytes]]:
@@ -77,11 +75,9 @@ class _Stream:
         size = 0
         while size < READ_BYTES:
             try:
-                frames = receive_next(self.link.socket, self._topic)
+                frames, _ = receive(self.link.socket)
             except zmq.Again:
                 return False
-            if frames[0] != self._topic and len(frames) == FRAMES:
-                self._topic = None if self.feed.source.unordered else frames[0]
             self.feed.receive(frames, wall_s)
             size += MESSAGE_BYTES + len(frames[-1])
         return True
