@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from router.config import notes
+from router.config.leaves import leaves
 from router.config.notes import Note
 from router.config.schema import PluginEntry
 
@@ -16,20 +17,8 @@ _LEFT = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\{\{[^{}]*\}\}|<[A-Za-z][\w .-]*>
 def about(plugins: Sequence[PluginEntry]) -> Iterator[Note]:
     """One warning for each parameter that has such a word."""
     for i, plugin in enumerate(plugins):
-        for path, text in _texts(plugin.parameters or {}, f"$.plugins[{i}].parameters"):
-            found = _LEFT.search(text)
+        for path, text in leaves(plugin.parameters or {}, f"$.plugins[{i}].parameters"):
+            found = _LEFT.search(text) if isinstance(text, str) else None
             if found is not None:
                 said = f"{found[0]!r} is taken as it stands: nothing fills it in here"
                 yield notes.warning(said, path)
-
-
-def _texts(data: object, path: str) -> Iterator[tuple[str, str]]:
-    """Every text in plain data, and its path."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _texts(value, f"{path}.{key}")
-    elif isinstance(data, list):
-        for i, value in enumerate(data):
-            yield from _texts(value, f"{path}[{i}]")
-    elif isinstance(data, str):
-        yield path, data

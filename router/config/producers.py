@@ -9,6 +9,7 @@ import msgspec
 from router import catalog
 from router.config import nearest, wrapped
 from router.config.errors import ConfigError
+from router.config.leaves import leaves
 from router.config.plugins import Plugin, made, needs
 from router.producers.estimate_parameters import EstimateParameters
 from router.producers.facts import (
@@ -125,22 +126,10 @@ def _naming(name: str, path: str, plugins: Mapping[str, Plugin]) -> str:
     asked = [p for p in plugins.values() if p.path == path]
     asked += [p for p in plugins.values() if p.type in catalog.DECIDERS]
     for plugin in asked:
-        for field, value in _leaves(msgspec.to_builtins(plugin.parameters)):
+        for field, value in leaves(msgspec.to_builtins(plugin.parameters)):
             if value == name:
                 return f"{plugin.path}.parameters{field}"
     return f"{path}.parameters"
-
-
-def _leaves(data: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Everything in plain data that has no parts, and its path."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _leaves(value, f"{path}.{key}")
-    elif isinstance(data, list):
-        for i, value in enumerate(data):
-            yield from _leaves(value, f"{path}[{i}]")
-    else:
-        yield path, data
 
 
 def _make(need: _Need, automatic: str | None, declared: dict[str, Plugin]) -> None:
