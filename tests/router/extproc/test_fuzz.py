@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from router.extproc.pb import ext_proc_pb2 as pb
 from router.extproc.server import ExternalProcessor
 from tests.router.directing import Fixture
-from tests.router.extproc.test_server import service
+from tests.router.extproc.serving import service
 from tests.support import envoy_messages as envoy
 from tests.support.corpus import Sent, corpus
 
